@@ -41,6 +41,7 @@ from provision.locallab.machine import (
     silent,
 )
 from provision.locallab.owner import is_alive, owner
+from provision.locallab.vm import disk
 from provision.locallab.vm import hosts as virtual
 
 # The lab's own key pair, in its state directory.
@@ -171,7 +172,7 @@ def up(
 def _base(podman: Podman, shape: Shape, cached: Path, progress: Progress) -> str:
     """What the hosts start from: an image of podman's, or the path of a disk."""
     if shape.virtual:
-        return str(virtual.base(podman, shape.platform, cached, progress))
+        return str(virtual.base(podman, shape, cached, progress))
     return image.ensure(podman, shape.platform, cached, progress)
 
 
@@ -285,6 +286,7 @@ def sweep(*, podman: Podman | None = None, progress: Progress = silent) -> list[
     dead = existing.find(podman, cached, lab="").leftovers()
     existing.remove(podman, dead, cached, progress)
     vm.end_orphans(cached)
+    disk.sweep(podman, cached)
     return sorted({label["lab"] for label in dead.labels()})
 
 

@@ -103,7 +103,13 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
         "module": [
             *("apt_sources", "archive_keys", "cdi", "container_runtime", "cuda_installer"),
             *("cuda_tree", "cudnn_archive", "debian_components", "driver_kernels"),
-            *("driver_make_log", "driver_module", "driver_packages", "exact_packages"),
+            *(
+                "driver_loaded",
+                "driver_make_log",
+                "driver_module",
+                "driver_packages",
+                "exact_packages",
+            ),
             *(
                 "front_door",
                 "gpu_hold",

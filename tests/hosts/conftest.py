@@ -64,7 +64,7 @@ def over_ssh(
     (one,) = [entry for entry in lab.hosts if host in (None, entry.name)]
     return subprocess.run(
         [
-            "ssh", *lab.ssh_arguments(), "-i", str(one.key_file),
+            "ssh", *lab.ssh_arguments(), "-i", str(one.key_file), "-p", str(one.port),
             f"{one.user}@{one.address}", command,
         ],
         input=stdin, capture_output=True, text=True, check=False, timeout=timeout,

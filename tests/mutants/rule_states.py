@@ -41,7 +41,8 @@ def container() -> dict[str, Any]:
     data["found"]["state"]["gpu_workspace"] = {"version": None, "people": {}, "running": {}}
     data["found"]["state"]["gpu_front_door"] = {"version": None, "noted": None, "here": False}
     data["found"]["preflight"]["transaction"] = {"removed": [], "held": []}
-    data["found"]["state"]["nvidia_driver"]["displaced"] = {}
+    data["found"]["state"]["nvidia_driver"].update(displaced={}, reboot_in_vain="")
+    data["found"]["preflight"]["boot_words"] = ""
     data["found"]["state"]["gpu_env"]["left"] = {}
     data["found"]["preflight"]["driver_hangs"] = None
     around = {"sshd_without_pam": None, "trusted_gpg": False, "system_tensorflow": []}
@@ -442,6 +443,17 @@ def kernel_states() -> Iterator[State]:
     built = {DRIVER[:-1]: {**whole, "nouveau_loaded": True, "kernels": [KERNEL]}}
     yield State(rule, "modules for a container's own kernel", {**built, **full}, base=container)
     yield State(rule, "userspace alone needs no reboot", {**loaded, **userspace})
+    rule, vain = "rebooted-in-vain", {DRIVER + "reboot_in_vain": "nouveau is loaded"}
+    yield State(rule, "nouveau came back", {**vain, PRE + "boot_words": "[ 1.2] nouveau: NV164"},
+                ("rebooted for it, and still nouveau is loaded. The kernel said: [ 1.2] nouveau",
+                 "lsinitramfs"))  # fmt: skip
+    version = {DRIVER + "reboot_in_vain": "module 1 is loaded, 2 is installed"}
+    yield State(rule, "the old module came back", version, ("The kernel's log says nothing of it",
+                                                            "modinfo -n nvidia"))  # fmt: skip
+    yield State(rule, "no reboot is noted", {DRIVER + "reboot_in_vain": ""})
+    yield State(rule, "what a boot brings up changes", {**vain, DRIVER + "nouveau_loaded": True,
+                "options": {"nvidia_driver_reboot": True},
+                DRIVER + "initramfs_older": ["/boot/initrd.img-1"]})  # fmt: skip
     rule = "headers"
     yield State(
         rule,

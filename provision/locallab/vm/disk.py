@@ -13,10 +13,9 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +31,8 @@ ROOT_START = EFI_START + EFI_SIZE
 # Sparse: what a host can fill, CUDA, the driver's build and TensorFlow among it.
 DISK_SIZE = 24 * 2**30
 TIMEOUT = 900
+# A build's own folder: the prefix, the process that builds.
+WORK = "build-"
 
 PACKAGES = (
     *image.PACKAGES,
@@ -119,13 +120,8 @@ def ensure(podman: Podman, platform: str, cache: Path, progress: Progress) -> Ba
     used however old it is. Raises MachineError where it was changed or cut short under machines, or
     can't be built again; InputError for a platform whose identity is a layer of an image.
     """
-    system = image.platform(platform)
-    bundle = image.trusted()
-    text = json.dumps(
-        [image.recipe(platform, bundle), PACKAGES, CUSTOMIZE, HOST_UNIT, GRUB_ENTRY, GRUB_EFI,
-         DISK_SIZE],
-        sort_keys=True,
-    )  # fmt: skip
+    parts = [image.recipe(platform, image.trusted()), PACKAGES, CUSTOMIZE, HOST_UNIT, DISK_SIZE]
+    text = json.dumps([*parts, GRUB_ENTRY, GRUB_EFI, EFI_FILES], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     if image.platform(platform).identity:
         raise InputError(
@@ -156,12 +152,7 @@ def ensure(podman: Podman, platform: str, cache: Path, progress: Progress) -> Ba
         for old in folder.glob(f"{platform}-*"):
             if old.suffix != ".lock" and not _in_use(old, cache):
                 old.unlink()
-        with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as work:
-            try:
-                return _build(podman, platform, system.suite, bundle, Path(work), path)
-            finally:
-                # The tree belongs to root, whoever the user is.
-                podman.as_root("rm", "-rf", "--one-file-system", str(Path(work, "root")))
+        return build(podman, platform, path)
 
 
 def read(path: Path) -> Base | None:
@@ -192,9 +183,57 @@ def _in_use(path: Path, cache: Path) -> bool:
     return False
 
 
-def _build(podman: Podman, platform: str, suite: str, bundle: str, work: Path, path: Path) -> Base:
-    root = work / "root"
+def build(
+    podman: Podman,
+    platform: str,
+    path: Path,
+    settle: Callable[[Path], None] | None = None,
+) -> Base:
+    """Builds a disk at `path`; an old one stays until the new one is whole.
+
+    `settle` may change the root tree before it is packed: to start from a host that has something
+    installed, which takes an hour under emulation. Raises MachineError.
+    """
+    work = path.parent / f"{WORK}{os.getpid()}-{uuid.uuid4().hex[:6]}"
+    work.mkdir(mode=0o755)
+    root, kernel = work / "root", work / "vmlinuz"
     identifiers = {"root": str(uuid.uuid4()), "efi": f"{uuid.uuid4().hex[:8].upper()}"}
+    try:
+        _tree(podman, platform, work, identifiers)
+        if settle:
+            settle(root)
+        shutil.copyfile(_followed(root, "vmlinuz"), kernel)
+        pack(podman, root, work, identifiers)
+        record = {
+            "sha256": sha256_of(work / "disk.qcow2"),
+            "size": (work / "disk.qcow2").stat().st_size,
+            "kernel": sha256_of(kernel),
+            "suite": image.platform(platform).suite,
+        }
+        os.replace(kernel, path.with_suffix(".vmlinuz"))
+        os.replace(work / "disk.qcow2", path)
+        write_atomically(path.with_suffix(".json"), json.dumps(record).encode())
+    finally:
+        _remove_work(podman, work)
+    return Base(path, str(record["sha256"]), path.with_suffix(".vmlinuz"))
+
+
+def sweep(podman: Podman, cache: Path) -> None:
+    """Removes what builds of killed runs left in the cache."""
+    for work in (cache / "disks").glob(f"{WORK}*"):
+        pid = work.name.removeprefix(WORK).partition("-")[0]
+        if not Path("/proc", pid).exists():
+            _remove_work(podman, work)
+
+
+def _remove_work(podman: Podman, work: Path) -> None:
+    """Removes a build's folder; its tree belongs to root, whoever the user is."""
+    podman.as_root("rm", "-rf", "--one-file-system", str(work), timeout=TIMEOUT)
+
+
+def _tree(podman: Podman, platform: str, work: Path, identifiers: dict[str, str]) -> None:
+    """Bootstraps the root tree in `work`/root, with the names of its file systems in it."""
+    root = work / "root"
     (work / "lab-host.service").write_text(HOST_UNIT, "ascii")
     (work / "fstab").write_text(
         f"UUID={identifiers['root']} / ext4 errors=remount-ro 0 1\n"
@@ -202,33 +241,15 @@ def _build(podman: Podman, platform: str, suite: str, bundle: str, work: Path, p
         "ascii",
     )
     (work / "grub.cfg").write_text(GRUB_ENTRY.format(root=identifiers["root"]), "ascii")
-    image.bootstrap(
-        podman, platform, bundle, work,
-        image.Target(
-            root, "directory", PACKAGES, image.CUSTOMIZE + CUSTOMIZE,
-            (
-                f"--customize-hook=upload {work / 'fstab'} /etc/fstab",
-                f"--customize-hook=upload {work / 'lab-host.service'}"
-                " /etc/systemd/system/lab-host.service",
-            ),
-            (f"--customize-hook=upload {work / 'grub.cfg'} /boot/grub/grub.cfg",),
-        ),
-    )  # fmt: skip
-    kernel = work / "vmlinuz"
-    shutil.copyfile(_followed(root, "vmlinuz"), kernel)
-    pack(podman, root, work, identifiers)
-    unfinished = work / "disk.qcow2"
-    sha256 = sha256_of(unfinished)
-    record = {
-        "sha256": sha256,
-        "size": unfinished.stat().st_size,
-        "kernel": sha256_of(kernel),
-        "suite": suite,
-    }
-    os.replace(kernel, path.with_suffix(".vmlinuz"))
-    os.replace(unfinished, path)
-    write_atomically(path.with_suffix(".json"), json.dumps(record).encode())
-    return Base(path, sha256, path.with_suffix(".vmlinuz"))
+    unit = "/etc/systemd/system/lab-host.service"
+    before = (
+        f"--customize-hook=upload {work / 'fstab'} /etc/fstab",
+        f"--customize-hook=upload {work / 'lab-host.service'} {unit}",
+    )
+    after = (f"--customize-hook=upload {work / 'grub.cfg'} /boot/grub/grub.cfg",)
+    customize = image.CUSTOMIZE + CUSTOMIZE
+    target = image.Target(root, "directory", PACKAGES, customize, before, after)
+    image.bootstrap(podman, platform, image.trusted(), work, target)
 
 
 def pack(podman: Podman, root: Path, work: Path, identifiers: dict[str, str]) -> None:

@@ -39,12 +39,14 @@ class Virtual:
     """What makes a lab's hosts virtual machines, and of which kind.
 
     `enrol` are certificates (DER) that the firmware trusts beside Microsoft's; with Secure Boot.
+    `disk`, made by `disk.build`, is what they start from instead of a fresh install.
     """
 
     memory_mib: int = 2048
     processors: int = 2
     secure_boot: bool = False
     enrol: tuple[Path, ...] = ()
+    disk: Path | None = None
 
 
 @dataclass
@@ -188,7 +190,11 @@ class Guest:
             "labels": dict(self.labels),
             "base": self.base,
             "port": self.port,
-            "virtual": asdict(self.virtual) | {"enrol": [str(path) for path in self.virtual.enrol]},
+            "virtual": {
+                "memory_mib": self.virtual.memory_mib,
+                "processors": self.virtual.processors,
+                "secure_boot": self.virtual.secure_boot,
+            },
             "acceleration": asdict(self.acceleration),
             "card": str(self.card) if self.card else None,
             "cards": self.cards,
@@ -212,13 +218,12 @@ def create(guest: Guest, host_files: bytes) -> None:
 def read(folder: Path) -> Guest:
     """The guest of a folder. Raises OSError, ValueError or KeyError where it has no good record."""
     record: dict[str, Any] = json.loads((folder / "machine.json").read_text("utf-8"))
-    virtual = record["virtual"]
     return Guest(
         folder=folder,
         labels=record["labels"],
         base=record["base"],
         port=record["port"],
-        virtual=Virtual(**virtual | {"enrol": tuple(Path(path) for path in virtual["enrol"])}),
+        virtual=Virtual(**record["virtual"]),
         acceleration=Acceleration(**record["acceleration"]),
         card=Path(record["card"]) if record["card"] else None,
         cards=record["cards"],

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from provision.errors import InputError
-from provision.locallab.host import Recipe, archive, host_files
+from provision.locallab.host import Recipe, Shape, archive, host_files
 from provision.locallab.machine import Podman, Progress
 from provision.locallab.vm import accel, card, disk, guest, needs
 from provision.locallab.vm.guest import BOOT_TIMEOUT, Guest, Virtual
@@ -32,9 +32,17 @@ def require(virtual: Virtual, hosts: int, cached: Path) -> None:
     )  # fmt: skip
 
 
-def base(podman: Podman, platform: str, cached: Path, progress: Progress) -> Path:
-    """The path of the platform's verified base disk."""
-    return disk.ensure(podman, platform, cached, progress).path
+def base(podman: Podman, shape: Shape, cached: Path, progress: Progress) -> Path:
+    """The path of the verified disk that the hosts start from.
+
+    Raises InputError where the shape names a disk that was changed or cut short.
+    """
+    chosen = shape.virtual.disk if shape.virtual else None
+    if chosen is None:
+        return disk.ensure(podman, shape.platform, cached, progress).path
+    if disk.read(chosen) is None:
+        raise InputError("this disk is not as it was built", where=str(chosen))
+    return chosen
 
 
 def start(recipe: Recipe, name: str, progress: Progress) -> Guest:

@@ -171,6 +171,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "options": {"nvidia_driver_reboot": True},
         },
     ),
+    "rebooted-in-vain": (
+        {"state.nvidia_driver.reboot_in_vain": "nouveau is loaded"},
+        {"state.nvidia_driver.reboot_in_vain": ""},
+    ),
     "headers": (
         {"preflight.headers": {KERNEL: "absent"}},
         {"preflight.headers": {KERNEL: "unknown"}},

@@ -511,6 +511,7 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "module_key": True,
         "headers": {KERNEL: "installed"},
         "compilers": {"kernel": 10, "installed": [], "default": None},
+        "boot_words": "",
         "unfinished": [["x", "unpacked"]],
         "dpkg_at_work": True,
         "driver_hangs": None,

@@ -12,7 +12,7 @@ import functools
 from ...change import change
 from ...host import apt, debian_versions, dpkg, file_state, logins, package_files, platform
 from ...type_checking import TYPE_CHECKING
-from . import displaced, driver_method, driver_packages
+from . import displaced, driver_method, driver_packages, running_driver
 
 if TYPE_CHECKING:
     from typing import Any
@@ -181,8 +181,7 @@ def look(context: Context) -> dict[str, Any]:
         "fabric": driver_method.fabric(context, row.get("branch")),
         "container": context.container,
         "scope": scope,
-        "loaded": (context.read("/sys/module/nvidia/version") or "").strip() or None,
-        "nouveau_loaded": context.exists("/sys/module/nouveau"),
+        **running_driver.look(context, row.get("version")),
         "gpus": len(platform.gpus(context)),
         "device": context.exists("/dev/nvidiactl"),
         "kernels": kernels(context),
@@ -327,20 +326,6 @@ def _build_changes(state: State) -> Changes:
     return changes
 
 
-def _running_changes(row: Row, state: State) -> Changes:
-    """Changes that need a reboot, or the module to be loaded."""
-    item = "running driver"
-    if state["nouveau_loaded"]:
-        reason = "nouveau is loaded and can't be replaced under a running system"
-        return [change(NAME, item, "nouveau", row["version"], reason, reboot=True)]
-    if state["loaded"] is not None and state["loaded"] != row["version"]:
-        reason = "the loaded module is not the installed one"
-        return [change(NAME, item, state["loaded"], row["version"], reason, reboot=True)]
-    if state["loaded"] is None and state["gpus"]:
-        return [change(NAME, item, None, row["version"], "the module is not loaded")]
-    return []
-
-
 def differ(stack: Stack, state: State, options: Options) -> Changes:
     """Changes that bring the driver to the row, in this scope. Pure."""
     row = stack[NAME]
@@ -371,7 +356,7 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
             changes += _fabric_changes(row, state, hold)
         changes += _kernel_changes(row, state)
         if not state["container"]:
-            changes += _running_changes(row, state)
+            changes += running_driver.differ(NAME, row, state)
     # Without a device the daemon has nothing to hold and would be a failed unit.
     can_run = scope == "full" or state["device"]
     wished = options.get("nvidia_driver_persistence", True)

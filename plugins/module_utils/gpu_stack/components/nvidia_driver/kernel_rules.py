@@ -9,7 +9,7 @@ from ...host.processes import text_of
 from ...rules import rules_of
 from ...type_checking import TYPE_CHECKING
 from .. import nvidia_driver
-from . import driver_method, kernel_headers
+from . import driver_method, kernel_headers, kernel_words, running_driver
 from .rules import replaces, scope
 
 if TYPE_CHECKING:
@@ -169,6 +169,28 @@ def nouveau_loaded(
     ]
 
 
+def boot_words(context: Context) -> str:
+    """The kernel's last lines about drivers, where a reboot for them is noted; else ""."""
+    if not context.exists(running_driver.RECORD):
+        return ""
+    return kernel_words.last(kernel_words.lines(context.run))
+
+
+def rebooted_in_vain(
+    host: Facts,
+    changes: Changes,
+    _options: Options,
+    _row: Row,
+) -> list[tuple[str, str]]:
+    why = host["state"]["nvidia_driver"].get("reboot_in_vain")
+    # A run that changes what a boot brings up may reboot again.
+    if not why or any(entry["reboot"] for entry in changes):
+        return []
+    said = kernel_words.quoted(host["preflight"].get("boot_words") or "")
+    message = f"this host was rebooted for it, and still {why}. {said}"
+    return [(message.rstrip("."), running_driver.hint(why))]
+
+
 def _image(host: Facts) -> str:
     """The metapackage of the platform's kernel."""
     ubuntu = host["platform"].get("distribution") == "ubuntu"
@@ -235,6 +257,7 @@ FACTS = {
     "module_key": module_key,
     "headers": all_headers,
     "compilers": compilers,
+    "boot_words": boot_words,
 }
 RULES = rules_of(
     nvidia_driver.NAME,
@@ -243,6 +266,7 @@ RULES = rules_of(
         "secure-boot": secure_boot_unsigned,
         "headers": headers_absent,
         "no-kernel": no_kernel,
+        "rebooted-in-vain": rebooted_in_vain,
     },
     warns={
         "nouveau": nouveau_loaded,

@@ -7,7 +7,7 @@ from ...host.owned_files import owned
 from ...type_checking import TYPE_CHECKING
 from .. import cuda, nvidia_driver
 from ..cuda import nvidia_cuda
-from . import driver_method, rules
+from . import driver_method, rules, running_driver
 
 if TYPE_CHECKING:
     from typing import Any, Sequence
@@ -27,6 +27,7 @@ FILES = (
         nvidia_driver.PINS,
         nvidia_driver.UPGRADES,
         nvidia_driver.BLACKLIST,
+        running_driver.RECORD,
         "/etc/apt/apt.conf.d/*provision-nvidia-driver",
         "/etc/apt/sources.list.d/provision-nvidia-driver*",
         "/etc/apt/keyrings/provision-nvidia-driver*",

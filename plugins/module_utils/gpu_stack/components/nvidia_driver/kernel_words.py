@@ -1,0 +1,98 @@
+"""What the kernel said of a driver, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+
+from ...type_checking import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ...host.context import Result
+
+    Run = Callable[[list[str]], Result]
+
+# A log that its disk does not give must not hold up a run.
+LOGS = (
+    ["dmesg"],
+    ["journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--lines=2000"],
+)
+OF_DRIVER = re.compile(
+    r"NVRM|nvidia|nouveau|Lockdown: |module verification|version magic|Unknown symbol"
+    r"|disagrees about version|Loading of .*module|PKCS#7|X\.509",
+    re.I,
+)
+# Lines of NVRM's that go on in the next one, and say the same on every machine.
+IDLE = re.compile(r"registered panic notifier|module license|Disabling lock debugging", re.I)
+MANY = 6
+LONG = 300
+
+SIGNING = (
+    "sign the module with a key that this machine trusts: docs/driver.md, Secure Boot"
+    " (mokutil --import FILE, reboot, and Enroll MOK at the console)"
+)
+# [(what modprobe or the kernel says, what to do)]
+CURES = (
+    (
+        r"Lockdown: |Key was rejected by service|Required key not available|PKCS#7"
+        r"|Operation not permitted|Loading of .*module .*reject",
+        SIGNING,
+    ),
+    (
+        r"Exec format error|version magic|disagrees about version|Unknown symbol",
+        "it was built for another kernel or by another compiler: dkms install --force -m NAME"
+        " -v VERSION -k $(uname -r), with the NAME and VERSION of dkms status",
+    ),
+    (
+        r"will ignore this GPU|not supported by|No NVIDIA (?:GPU|graphics adapter|devices)"
+        r"|No such device|does not include the required GPU",
+        "the driver takes no card of this machine: compare lspci -nn -d 10de: with the cards that"
+        " this branch supports and wish for another driver_branch, look after the card where it"
+        " should be supported, or set nvidia_driver_scope: userspace where the host is to have"
+        " none",
+    ),
+    (
+        r"not found in directory",
+        "the module of this kernel is missing: run again, which builds it",
+    ),
+    (
+        r"Device or resource busy|already bound",
+        "another driver has the card: lspci -nnk -d 10de: names it (vfio-pci where it is passed to"
+        " virtual machines); release it there",
+    ),
+)
+UNKNOWN = "sudo modprobe nvidia; sudo dmesg | tail tell more"
+
+
+def lines(run: Run) -> list[str]:
+    """The kernel's lines about drivers since the boot, oldest first; [] where nobody gives them."""
+    for command in LOGS:
+        answer = run(command)
+        if answer.rc == 0 and answer.out.strip():
+            return [
+                line.strip()[:LONG]
+                for line in answer.out.splitlines()
+                if OF_DRIVER.search(line) and not IDLE.search(line)
+            ]
+    return []
+
+
+def last(said: list[str], before: Collection[str] = ()) -> str:
+    """The last of these lines, of those that were not there before if there are such."""
+    known = set(before)
+    new = [line for line in said if line not in known] or said
+    return " / ".join(new[-MANY:])
+
+
+def cure(*texts: str) -> str:
+    """What to do about what modprobe and the kernel said; the first text counts most."""
+    for text in texts:
+        for pattern, words in CURES:
+            if re.search(pattern, text):
+                return words
+    return UNKNOWN
+
+
+def quoted(said: str) -> str:
+    return f"The kernel said: {said}." if said else "The kernel's log says nothing of it."

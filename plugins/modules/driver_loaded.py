@@ -1,0 +1,69 @@
+#!/usr/bin/python
+"""Loads the driver's module, or says why it takes a reboot or a person."""
+
+DOCUMENTATION = r"""
+module: driver_loaded
+short_description: Load the driver's kernel module, and tell when only a reboot brings it
+description:
+  - A reboot is a cure where nouveau is loaded, or a module of another version than the installed
+    one. For each of these it is done once; where it changed nothing, the module fails with what the
+    kernel said.
+  - A module that the kernel does not take fails the task with the kernel's words and what to do.
+  - Loads nothing where there is no GPU of NVIDIA's on the PCI bus.
+options:
+  state:
+    description: V(loaded) loads the module. V(rebooting) notes the reboot that is to come, so that
+      the same one is not done twice. V(without_nouveau) takes nouveau out of the kernel.
+    type: str
+    choices: [loaded, rebooting, without_nouveau]
+    default: loaded
+  version:
+    description: The version of the driver that is installed.
+    type: str
+    required: true
+author:
+  - The provision authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Load the module
+  provision.gpu.driver_loaded:
+    version: 470.256.02
+  register: running
+"""
+
+RETURN = r"""
+reason:
+  description: Why it takes a reboot; empty where it takes none.
+  type: str
+  returned: success
+msg:
+  description: What would be done.
+  type: str
+  returned: in check mode, where something is to do
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
+    kernel_load,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
+    RefusalError,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": one_of("loaded", "rebooting", "without_nouveau", default="loaded"),
+            "version": {"type": "str", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    settle(module, kernel_load.settle, RefusalError)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Lab hosts as virtual machines: a kernel, a boot loader, a bus and a power button of their own."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import demo
+import pytest
+import signing
+from conftest import Project, over_ssh
+from own_kernel import wait_for
+
+from provision import locallab
+from provision.locallab import cudnn_archive
+from provision.locallab.host import wait_for_ssh
+from provision.locallab.machine import cache_directory
+from provision.locallab.vm import Guest, Virtual, guests
+from provision.locallab.vm.hosts import patience
+
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.network]
+
+PLATFORM = "debian12"
+
+
+class Machine:
+    """A lab of one virtual machine."""
+
+    def __init__(self, name: str, folder: Path, shape: locallab.Shape) -> None:
+        self.lab = locallab.up(
+            f"{name}-{os.getpid()}", shape, state_dir=folder / ".lab", hosts=["vm01"]
+        )
+        (self.host,) = self.lab.hosts
+        assert self.host.guest
+        self.guest: Guest = self.host.guest
+
+    def ssh(self, command: str, *, rc: int = 0, stdin: str | None = None) -> str:
+        done = over_ssh(self.lab, command, stdin=stdin, timeout=600)
+        assert done.returncode == rc, (command, done.stdout, done.stderr, self.guest.console())
+        return done.stdout.strip()
+
+    def boot_id(self) -> str:
+        return self.ssh("cat /proc/sys/kernel/random/boot_id")
+
+    def wait(self) -> None:
+        """Until it answers again."""
+        wait_for_ssh(self.host, *patience(self.guest))
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A fresh install with one card on its bus."""
+    folder = tmp_path_factory.mktemp("vm")
+    made = Machine("vm", folder, locallab.Shape(PLATFORM, gpus=1, virtual=Virtual()))
+    yield made
+    made.lab.down()
+    assert not made.guest.folder.exists()
+    assert not made.guest.running
+
+
+def project_for(machine: Machine, path: Path) -> Project:
+    """What a person renders for it: the demo's inventory with TensorFlow 2.14."""
+    demo.write_inventory(path, machine.lab, cudnn_archive.pack(cache_directory()))
+    wish = path / "lab" / "group_vars" / "gpu_hosts.yml"
+    wish.write_text(f'gpu_stack: {{tensorflow: "2.14"}}\ngpu_platform: {PLATFORM}\n', "utf-8")
+    for command in (["lock", "--project", str(path)], ["render", str(path)]):
+        assert demo.provision(*command) == 0
+    return Project(path, machine.lab)
+
+
+@pytest.fixture(scope="module")
+def project(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return project_for(machine, tmp_path_factory.mktemp("project"))
+
+
+def test_it_is_a_machine_of_its_own(machine: Machine) -> None:
+    assert machine.ssh("hostname") == "vm01"
+    assert machine.ssh("systemctl is-system-running --wait") == "running"
+    assert machine.ssh("systemd-detect-virt") in ("qemu", "kvm")
+    assert machine.ssh("uname -r") != os.uname().release
+    assert "disabled" in machine.ssh("mokutil --sb-state")
+    assert machine.ssh("findmnt -no SOURCE /boot/efi") == "/dev/vda1"
+    (status,) = [one for one in locallab.status() if one.run == machine.lab.run]
+    assert status.hosts == {"vm01": f"127.0.0.1:{machine.guest.port}"}
+    assert status.machines["vm01"].startswith("virtual machine (")
+
+
+def test_nouveau_takes_the_card_by_itself(machine: Machine) -> None:
+    assert "10de:1eb8" in machine.ssh("lspci -n")
+    assert machine.ssh("lsmod | grep -c ^nouveau") == "1"
+    assert "nouveau" in machine.ssh("sudo dmesg | grep 'unknown chipset'")
+
+
+def test_a_plan_sees_the_card_and_announces_the_reboot(machine: Machine, project: Project) -> None:
+    done = project.provision("plan", "-i", "lab")
+    assert done.returncode == 5, done.stdout + done.stderr
+    host = project.report["hosts"]["vm01"]
+    (reboot,) = [change for change in host["changes"] if change["reboot"]]
+    assert reboot["item"] == "running driver", reboot
+    kernel = machine.ssh("uname -r")
+    assert [one for one in host["changes"] if one["item"] == f"module for kernel {kernel}"]
+
+
+def test_a_power_cut_loses_what_was_not_synced_and_nothing_else(machine: Machine) -> None:
+    before = machine.boot_id()
+    machine.ssh(
+        "sudo sh -c 'echo kept > /var/kept.new && sync && mv /var/kept.new /var/kept && sync; "
+        "echo lost > /var/lost.new && mv /var/lost.new /var/lost'"
+    )
+    machine.guest.cut()
+    assert not machine.guest.running
+    with pytest.raises(AssertionError):
+        machine.boot_id()
+    machine.guest.start()
+    machine.wait()
+    assert machine.boot_id() != before
+    assert machine.ssh("cat /var/kept") == "kept"
+    assert machine.ssh("cat /var/lost 2>/dev/null || true") == ""
+    assert machine.ssh("systemctl is-system-running --wait") == "running"
+
+
+def test_a_reboot_is_the_machines_own(machine: Machine) -> None:
+    before, process = machine.boot_id(), machine.guest.pid
+    machine.ssh("sudo systemd-run --on-active=1 systemctl reboot")
+    wait_for("the end of its connections", 60, lambda: over_ssh(machine.lab, "true").returncode)
+    machine.wait()
+    assert machine.boot_id() != before
+    assert machine.guest.pid == process
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from provision import locallab
+from provision.locallab.vm import Virtual
+shape = locallab.Shape(sys.argv[2], with_gpu=False, virtual=Virtual(memory_mib=512))
+locallab.up(sys.argv[1], shape, state_dir=Path(sys.argv[3]), count=1, with_cache=False)
+"""
+
+
+def test_a_killed_run_leaves_no_machine(machine: Machine, tmp_path: Path) -> None:
+    name = f"vm-killed-{os.getpid()}"
+    run = subprocess.Popen([sys.executable, "-c", KILLED, name, PLATFORM, str(tmp_path / "lab")])
+    cached = cache_directory()
+    try:
+        wait_for("its qemu", 60, lambda: [one for one in guests(cached, lab=name) if one.running])
+    finally:
+        run.kill()
+        run.wait()
+    (guest,) = guests(cached, lab=name)
+    wait_for("the end of its qemu", 20, lambda: not guest.running)
+    assert name in locallab.sweep()
+    assert not guest.folder.exists()
+    assert machine.guest.running
+
+
+@pytest.fixture(scope="module")
+def trusting(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Machine, dict[str, tuple[Path, Path]]]]:
+    """Secure Boot is on and the firmware trusts the key `ours`, not `stranger`."""
+    folder = tmp_path_factory.mktemp("trusting")
+    keys = {name: signing.key_pair(folder, name) for name in ("ours", "stranger")}
+    virtual = Virtual(secure_boot=True, enrol=(keys["ours"][1],))
+    made = Machine("sb", folder, locallab.Shape(PLATFORM, gpus=1, virtual=virtual))
+    yield made, keys
+    made.lab.down()
+
+
+def test_secure_boot_is_on_and_the_key_is_enrolled(
+    trusting: tuple[Machine, dict[str, tuple[Path, Path]]],
+) -> None:
+    machine, _ = trusting
+    assert "enabled" in machine.ssh("mokutil --sb-state")
+    assert "[integrity]" in machine.ssh("cat /sys/kernel/security/lockdown")
+    enrolled = machine.ssh("mokutil --list-enrolled")
+    assert "CN=ours" in enrolled
+    assert "CN=stranger" not in enrolled
+
+
+@pytest.mark.parametrize(("signer", "loaded"), [("ours", True), ("stranger", False), (None, False)])
+def test_the_kernel_takes_a_module_by_its_signers_key(
+    trusting: tuple[Machine, dict[str, tuple[Path, Path]]], signer: str | None, loaded: bool
+) -> None:
+    machine, keys = trusting
+    path = machine.ssh("/sbin/modinfo -n dummy")
+    module = signing.unsigned(base64.b64decode(machine.ssh(f"base64 {path}")))
+    if signer:
+        module = signing.signed(module, *keys[signer])
+    machine.ssh("base64 -d > /tmp/dummy.ko", stdin=base64.b64encode(module).decode())
+    done = over_ssh(machine.lab, "sudo insmod /tmp/dummy.ko && sudo rmmod dummy")
+    assert (done.returncode == 0) is loaded, done.stderr
+    if signer == "stranger":
+        assert "Key was rejected by service" in done.stderr
+
+
+def test_no_run_touches_a_host_whose_firmware_would_refuse_the_module(
+    trusting: tuple[Machine, dict[str, tuple[Path, Path]]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The key that dkms would sign with is not enrolled: refused before anything is touched."""
+    machine, _ = trusting
+    project = project_for(machine, tmp_path_factory.mktemp("refused"))
+    state = "dpkg-query --show | sha256sum; sudo ls -R /etc /boot /opt /usr/local | sha256sum"
+    before = machine.ssh(state)
+    done = project.provision("apply", "-i", "lab")
+    assert done.returncode == 4, done.stdout + done.stderr
+    blockers = project.report["hosts"]["vm01"]["blockers"]
+    assert [one for one in blockers if one["id"] == "secure-boot"], blockers
+    assert machine.ssh(state) == before
