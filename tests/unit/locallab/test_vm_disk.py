@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 
 from provision.errors import InputError, MachineError
 from provision.locallab import image, machine
-from provision.locallab.machine import sha256_of
-from provision.locallab.vm import Guest, disk
+from provision.locallab.host import Shape
+from provision.locallab.machine import sha256_of, silent
+from provision.locallab.vm import Guest, Virtual, disk, hosts
 
 Program = Callable[[str, str], Path]
 MakeGuest = Callable[..., Guest]
@@ -246,3 +248,52 @@ def test_a_failed_build_leaves_the_cache_as_it_was(
     with pytest.raises(MachineError):
         builder.ensure()
     assert [path.suffix for path in (cache / "disks").iterdir()] == [".lock"]
+
+
+def test_a_tree_is_settled_before_it_is_packed(builder: Builder, cache: Path) -> None:
+    path = cache / "installed.qcow2"
+    seen: list[Path] = []
+
+    def settle(root: Path) -> None:
+        assert builder.built == 0
+        seen.append(root / "vmlinuz")
+        (root / "vmlinuz").write_bytes(b"a newer kernel")
+
+    made = disk.build(NoPodman(), "debian11", path, settle)
+    assert disk.read(path) == made
+    assert made.kernel.read_bytes() == b"a newer kernel"
+    assert [kernel.exists() for kernel in seen] == [False]
+
+
+def test_a_disk_stays_where_the_next_one_fails(builder: Builder, cache: Path) -> None:
+    path = cache / "installed.qcow2"
+    first = disk.build(NoPodman(), "debian11", path)
+
+    def failing(_: Path) -> None:
+        raise MachineError("the driver can't be installed")
+
+    with pytest.raises(MachineError):
+        disk.build(NoPodman(), "debian11", path, failing)
+    assert disk.read(path) == first
+    assert [found.name for found in cache.glob(f"**/{disk.WORK}*")] == []
+
+
+def test_what_a_killed_build_left_is_swept(cache: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    folder = cache / "disks"
+    for name in (f"{disk.WORK}{ended.pid}-a1", f"{disk.WORK}{os.getpid()}-b2", "other"):
+        (folder / name / "root").mkdir(parents=True)
+    disk.sweep(NoPodman(), cache)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *(f"{disk.WORK}{os.getpid()}-b2", "other"),
+    ]
+
+
+def test_a_lab_starts_from_a_given_disk_that_is_whole(kept: Path, cache: Path) -> None:
+    shape = Shape(virtual=Virtual(disk=kept))
+    assert hosts.base(NoPodman(), shape, cache, silent) == kept
+    kept.write_bytes(b"A disk's content")
+    with pytest.raises(InputError) as caught:
+        hosts.base(NoPodman(), shape, cache, silent)
+    assert caught.value.where == str(kept)
