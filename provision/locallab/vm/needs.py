@@ -27,6 +27,8 @@ FIRMWARE_DIRECTORY = Path("/usr/share/OVMF")
 # A base image is built in a directory tree and a raw image before it is packed: 0.8 GB + 0.8 GB,
 # packed 0.7 GB, and what a host writes.
 DISK_FREE = 4 * 2**30
+# Between qemu's properties, and between the libraries of LD_PRELOAD.
+SEPARATORS = ", :"
 # Of the machine's own, beside what its guests are given.
 MEMORY_LEFT = 512 * 2**20
 
@@ -96,6 +98,13 @@ def require(
             "a key can't be enrolled in a virtual machine's firmware yet",
             got=f"missing: {ENROL_PROGRAM}",
             hint="pip install 'provision[vm]', or virt-firmware beside provision",
+        )
+    if not cache.is_absolute() or set(SEPARATORS) & set(str(cache)):
+        raise MachineError(
+            "virtual machines can't lie in this directory",
+            where=str(cache),
+            expected="an absolute path without a space, a comma or a colon",
+            hint="set XDG_CACHE_HOME to one",
         )
     need = hosts * memory_mib * 2**20 + MEMORY_LEFT
     memory = available_memory()

@@ -119,6 +119,15 @@ def test_disk_space_is_asked_for_where_the_cache_is(
 
 
 @pytest.mark.usefixtures("ample")
+@pytest.mark.parametrize("name", ["/tmp/my cache", "/tmp/a,b", "/tmp/a:b", "cache"])
+def test_a_cache_that_qemu_or_the_loader_would_misread_is_refused(ovmf: Path, name: str) -> None:
+    """A comma ends a property of qemu's, a space or a colon a library's name in LD_PRELOAD."""
+    error = refusal(Path(name), ovmf)
+    assert error.where == name
+    assert "XDG_CACHE_HOME" in error.hint
+
+
+@pytest.mark.usefixtures("ample")
 def test_the_program_that_enrols_is_asked_for_only_where_it_is_used(
     tmp_path: Path, ovmf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
