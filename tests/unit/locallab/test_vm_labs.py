@@ -212,8 +212,9 @@ def test_without_podman_no_container_is_asked_for(make_guest: MakeGuest, cache: 
 @pytest.mark.usefixtures("qemu", "no_podman")
 def test_status_says_what_each_host_is(make_guest: MakeGuest) -> None:
     machines = []
-    for name in ("gpu02", "gpu01"):
-        guest = make_guest(name)
+    # By their folders they would be the other way round.
+    for folder, name in (("a", "gpu02"), ("b", "gpu01")):
+        guest = make_guest(folder)
         guest.labels = {**guest.labels, "host": name, "state": "/nonexistent"}
         guest.write()
         machines.append(guest)
