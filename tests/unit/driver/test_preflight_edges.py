@@ -20,7 +20,7 @@ from gpu_stack.components.gpu_workspace import rules as workspace_rules
 from gpu_stack.components.nvidia_driver import kernel_rules
 from gpu_stack.components.tensorflow import rules as tensorflow_rules
 from gpu_stack.host import gpu_models, processes
-from gpu_stack.host.context import Context, Result
+from gpu_stack.host.context import SILENT, Context, Result
 
 from .test_preflight import CHANGES, GB, GOOD, JOB, held, reasons
 from .trees import KERNEL, ROW, context, places, status, tree
@@ -527,6 +527,31 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "running": None,
         "users": [],
     }
+
+
+def test_an_nvidia_smi_that_does_not_end_is_reported_in_its_words(tmp_path: Path) -> None:
+    """One that fails for another reason is no driver that hangs."""
+    silence = "nvidia-smi did not answer within 120 s"
+    asks = tuple(processes.COMPUTE_APPS)
+    hangs = asked(tmp_path, {asks: Result(SILENT, "", silence)})
+    assert preflight.look(hangs)["driver_hangs"] == silence
+    fails = asked(tmp_path, {asks: Result(9, "", "no devices")})
+    assert preflight.look(fails)["driver_hangs"] is None
+
+
+def test_packages_from_before_the_first_run_are_named_where_their_component_goes(
+    tmp_path: Path,
+) -> None:
+    tree(tmp_path, {"/var/lib/dpkg/status": status(("libcuda1", "470.1"))})
+    facts = copy.deepcopy(GOOD)
+    preflight.survey(context(tmp_path), facts, {"changes": [], "absent": ["nvidia_driver"]})
+    _, notices = preflight.judge(facts, [], {}, ROW, ["nvidia_driver"])
+    assert [(notice["id"], notice["message"]) for notice in notices] == [
+        (
+            "there-before",
+            "libcuda1 470.1 stay on the host: they were there before this program came",
+        ),
+    ]
 
 
 def test_room_for_an_initramfs_is_that_of_the_largest(tmp_path: Path) -> None:
