@@ -111,7 +111,7 @@ def _needs(
         absent = facts["state"].get(component, {}).get("version") is None
         part = row.get(component) or {}
         if absent or (component == tensorflow.NAME and _built(part, venvs)):
-            needs.append((component, _size(facts, component, options, row.get(component) or {})))
+            needs.append((component, _size(facts, component, options, part)))
         if component != tensorflow.NAME:
             continue
         for part in row.get("beside") or []:
@@ -124,8 +124,8 @@ def _needs(
 
 def _built(part: dict[str, Any], venvs: dict[str, Any]) -> bool:
     """Whether this run builds the environment."""
-    name = tensorflow.directory(part) if part else None
-    return name is not None and (venvs.get(name) or {}).get("kind") in ("new", "anew")
+    venv = venvs.get(tensorflow.directory(part)) if part else None
+    return (venv or {}).get("kind") in ("new", "anew")
 
 
 def _size(facts: Facts, component: str, options: Options, part: dict[str, Any]) -> dict[str, int]:
