@@ -95,7 +95,7 @@ def cuda_needs(
     if source == "local":
         return dict(CUDA_INSTALLER, **{"/usr": CUDA_NVIDIA[profile]["/usr"]})
     largest = CUDA_RUNTIME if profile == "runtime" else NEEDS["cuda"]
-    sizes = CUDA_NEEDS.get((platform.get("distribution", ""), platform.get("release", "")))
+    sizes = CUDA_NEEDS.get((platform["distribution"], platform["release"]))
     return largest if sizes is None else sizes[profile]
 
 
