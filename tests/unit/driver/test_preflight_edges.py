@@ -19,7 +19,7 @@ from gpu_stack.components.gpu_front_door import rules as front_door_rules
 from gpu_stack.components.gpu_workspace import rules as workspace_rules
 from gpu_stack.components.nvidia_driver import kernel_rules
 from gpu_stack.components.tensorflow import rules as tensorflow_rules
-from gpu_stack.host import gpu_models, processes
+from gpu_stack.host import gpu_models, processes, surroundings
 from gpu_stack.host.context import SILENT, Context, Result
 
 from .test_preflight import ADA, CHANGES, GB, GOOD, JOB, PEOPLE, WORKSPACES, held, reasons
@@ -114,6 +114,12 @@ def test_a_daemon_that_holds_the_devices_is_nobodys_job(tmp_path: Path, daemon: 
     assert [one["pid"] for one in processes.processes(context(tmp_path))] == [9]
 
 
+def test_an_nvidia_smi_that_has_answered_is_not_asked_again(tmp_path: Path) -> None:
+    silent = asked(tmp_path, {})
+    (found,) = processes.processes(silent, Result(0, "7, python3\n", ""))
+    assert (found["pid"], found["command"]) == (7, "python3")
+
+
 def test_an_nvidia_smi_that_fails_names_nobody(tmp_path: Path) -> None:
     here = asked(tmp_path, {COMPUTE_APPS: Result(9, "991, python3\n", "")})
     assert processes.processes(here) == []
@@ -201,8 +207,18 @@ def test_the_home_is_that_of_who_came_by_ssh(
     ],
 )
 def test_conda_is_seen_in_every_file_of_a_login(tmp_path: Path, ssh_user: str, path: str) -> None:
-    tree(tmp_path, {"/etc/passwd": USERS, path: "x\n# >>> conda initialize >>>\n"})
+    """Also where so many people have a home that not all of theirs are read."""
+    crowd = "".join(
+        f"a{number}:x:{2000 + number}:100::/home/a{number}:/bin/bash\n"
+        for number in range(surroundings.PEOPLE)
+    )
+    tree(tmp_path, {"/etc/passwd": crowd + USERS, path: "x\n# >>> conda initialize >>>\n"})
     assert tensorflow_rules.conda(context(tmp_path)) == [path]
+
+
+def test_conda_of_others_than_who_came_by_ssh_is_seen(tmp_path: Path) -> None:
+    tree(tmp_path, {"/etc/passwd": USERS, "/home/alice/.zshrc": "# >>> conda initialize >>>\n"})
+    assert tensorflow_rules.conda(context(tmp_path)) == ["/home/alice/.zshrc"]
 
 
 @pytest.mark.parametrize(
