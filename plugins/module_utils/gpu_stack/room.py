@@ -105,7 +105,7 @@ def _needs(
     """[(component, {place: bytes})] of what is absent and will be installed."""
     needs = []
     venvs = facts["preflight"].get("venvs") or {}
-    for component in sorted({entry["component"] for entry in changes}):
+    for component in sorted(dict.fromkeys(entry["component"] for entry in changes)):
         # An installed component that only changes needs little; an absent one needs all of it, and
         # so does an environment that is built beside the one in use.
         absent = facts["state"].get(component, {}).get("version") is None
