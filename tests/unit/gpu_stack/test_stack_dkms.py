@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.components.nvidia_driver import dkms, driver_method
+from gpu_stack.components.nvidia_driver import dkms, driver_method, signing
 from gpu_stack.host.apt_commands import RefusalError
 
 from plugins.modules import driver_module
@@ -65,6 +65,27 @@ def test_the_module_is_built_for_the_kernels_that_lack_it(host: AptHost, check_m
     command = f"dkms install -m nvidia -v {VERSION} -k {NEW} --force"
     assert host.ran("dkms") == ([] if check_mode else [command])
     assert result.get("msg") == (f"Would build the kernel module for {NEW}" if check_mode else None)
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_a_module_that_secure_boot_refuses_is_built_anew(
+    host: AptHost, monkeypatch: pytest.MonkeyPatch, check_mode: bool
+) -> None:
+    """`dkms install` alone would install the unsigned one that it has."""
+    asked = []
+
+    def verdicts(_context: Any, kernels: list[str], name: str) -> dict[str, str | None]:
+        asked.append((kernels, name))
+        return {OLD: signing.TRUSTED, NEW: signing.UNSIGNED}
+
+    monkeypatch.setattr(signing, "verdicts", verdicts)
+    result = settle(check_mode, platforms_own="nvidia-current")
+    assert asked == [([OLD, NEW], "nvidia-current")]
+    assert (result["changed"], result["built"]) == (True, [NEW])
+    name = f"-m nvidia-current -v {VERSION} -k {NEW}"
+    assert host.ran("dkms") == (
+        [] if check_mode else [f"dkms remove {name}", f"dkms install {name} --force"]
+    )
 
 
 @pytest.mark.parametrize("silent", [False, True])
