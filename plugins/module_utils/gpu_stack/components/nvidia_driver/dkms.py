@@ -105,10 +105,20 @@ def _refused(kernels: list[str], file: str) -> list[str]:
 
 def _build(kernels: list[str], version: str, name: str, module: str) -> None:
     command = ["dkms", "install", "-m", name, "-v", version, "-k"]
-    answers = [apt_commands.run([*command, kernel, "--force"]) for kernel in kernels]
-    failed = any(answer.rc != 0 for answer in answers)
-    if not failed and not lacking(kernels, version, name):
+    words, errors, failed = "", [], False
+    for kernel in kernels:
+        answer = apt_commands.run([*command, kernel, "--force"])
+        if answer.rc == 0:
+            continue
+        failed = True
+        # The next build takes the log's place.
+        words = words or make_log.words(version, module, [kernel])
+        if answer.err:
+            errors.append(answer.err.strip())
+    lack = lacking(kernels, version, name)
+    if not failed and not lack:
         return
-    words = make_log.words(version, module) or "The kernel module was not built."
-    errors = " / ".join(answer.err.strip() for answer in answers if failed and answer.err)
-    raise RefusalError(f"{words} Kernel: {', '.join(kernels)}. {errors}".strip())
+    words = words or make_log.words(version, module, lack) or "The kernel module was not built."
+    raise RefusalError(
+        f"{words} Kernel: {', '.join(lack or kernels)}. {' / '.join(errors)}".strip()
+    )
