@@ -109,6 +109,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
                 "driver_module",
                 "driver_packages",
                 "driver_signing",
+                "driver_surroundings",
                 "exact_packages",
             ),
             *(
