@@ -524,7 +524,13 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "boot": None,
         "processes": [{"pid": 7, "user": "0", "command": "python3"}],
         "secure_boot": True,
-        "module_key": True,
+        "module_key": False,
+        "signing": {
+            "certificate": "/var/lib/dkms/mok.pub",
+            "enrolled": False,
+            "given": False,
+            "made": False,
+        },
         "headers": {KERNEL: "installed"},
         "compilers": {"kernel": 10, "installed": [], "default": None},
         "boot_words": "",
@@ -588,13 +594,6 @@ def test_an_initramfs_that_is_not_there_needs_no_room(tmp_path: Path) -> None:
     assert (kernel_rules.boot(here) or {})["needed"] == 3000 + (1 << 26)
     here.disk_free = lambda _path: None
     assert kernel_rules.boot(here) is None
-
-
-@pytest.mark.parametrize("key", ["/var/lib/dkms/mok.key", "/var/lib/shim-signed/mok/MOK.priv"])
-def test_a_key_to_sign_modules_with(tmp_path: Path, key: str) -> None:
-    assert preflight.look(context(tmp_path))["module_key"] is False
-    tree(tmp_path, {key: ""})
-    assert preflight.look(context(tmp_path))["module_key"] is True
 
 
 def test_the_first_processor_speaks_for_all(tmp_path: Path) -> None:
