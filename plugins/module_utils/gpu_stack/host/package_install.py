@@ -200,10 +200,10 @@ def install(wish: Wish, plan: Plan, conffiles: list[str], wait: int) -> list[str
     began = moment()
     command = [*apt_commands.INSTALL, apt_commands.lock_timeout(wait)]
     if plan.missing:
-        _run(wish, [*command, "install", *plan.missing], wait)
+        run_apt(wish.title, [*command, "install", *plan.missing], wait)
     kept = keep(conffiles)
     if plan.again:
-        _run(wish, [*command, *REINSTALL, "install", *plan.again], wait)
+        run_apt(wish.title, [*command, *REINSTALL, "install", *plan.again], wait)
     forget_downloads(began)
     return kept
 
@@ -224,7 +224,8 @@ def moment() -> float:
     return time.time() - 0.02
 
 
-def _run(wish: Wish, argv: list[str], wait: int) -> None:
+def run_apt(title: str, argv: list[str], wait: int) -> None:
+    """Runs the command that installs `title`; RefusalError with apt's words."""
     answer = apt_commands.run(argv, wait)
     if answer.rc == 0:
         return
@@ -236,7 +237,7 @@ def _run(wish: Wish, argv: list[str], wait: int) -> None:
         if nowhere
         else "Run again: what is left half way is finished first."
     )
-    raise RefusalError(f"apt could not install {wish.title}: {words} {todo}")
+    raise RefusalError(f"apt could not install {title}: {words} {todo}")
 
 
 def forget_downloads(began: float) -> None:
