@@ -39,22 +39,19 @@ kept:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import archive_keys
 
+ARGUMENTS = {
+    "files": {"type": "list", "elements": "str", "required": True},
+    "package": {"type": "str", "required": True},
+    "wait": WAIT,
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "files": {"type": "list", "elements": "str", "required": True},
-            "package": {"type": "str", "required": True},
-            "wait": WAIT,
-        },
-        supports_check_mode=True,
-    )
-    settle(module, archive_keys.settle, archive_keys.RefusalError)
+    run(ARGUMENTS, archive_keys.settle, archive_keys.RefusalError)
 
 
 if __name__ == "__main__":

@@ -52,26 +52,23 @@ packages:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import named_packages
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
     RefusalError,
 )
 
+ARGUMENTS = {
+    "names": {"type": "list", "elements": "str", "required": True},
+    "force": {"type": "bool", "default": False},
+    "start": {"type": "bool", "default": True},
+    "wait": WAIT,
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "names": {"type": "list", "elements": "str", "required": True},
-            "force": {"type": "bool", "default": False},
-            "start": {"type": "bool", "default": True},
-            "wait": WAIT,
-        },
-        supports_check_mode=True,
-    )
-    settle(module, named_packages.settle, RefusalError)
+    run(ARGUMENTS, named_packages.settle, RefusalError)
 
 
 if __name__ == "__main__":
