@@ -19,9 +19,7 @@ options:
     description: The package that holds them, as V(debian-archive-keyring).
     type: str
     required: true
-extends_documentation_fragment: [provision.gpu.dpkg_wait]
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""

@@ -35,17 +35,12 @@ options:
     description: The directory of its repository, as V(/var/cuda-repo-debian12-11-8-local).
     type: str
     required: true
-  ca_bundle:
-    description: CA bundle on the host, for the download.
-    type: str
-    default: ""
   begin:
     description: Begin the download in a process of its own, and return at once. The next call
       without it waits for that and uses its result, or does again what failed.
     type: bool
     default: false
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 """
 
 EXAMPLES = r"""
@@ -79,7 +74,7 @@ msg:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import CA_BUNDLE, one_of
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cuda import (
     installer,
 )
@@ -90,7 +85,7 @@ ARGUMENTS = {
     "sha256": {"type": "str", "default": ""},
     "directory": {"type": "str", "required": True},
     "repository": {"type": "str", "required": True},
-    "ca_bundle": {"type": "str", "default": ""},
+    "ca_bundle": CA_BUNDLE,
     "begin": {"type": "bool", "default": False},
 }
 

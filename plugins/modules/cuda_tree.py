@@ -25,9 +25,7 @@ options:
     type: list
     elements: str
     required: true
-extends_documentation_fragment: [provision.gpu.dpkg_wait]
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""

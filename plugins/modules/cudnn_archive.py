@@ -61,10 +61,6 @@ options:
     description: Proxy for the download.
     type: str
     default: ""
-  ca_bundle:
-    description: CA bundle on the host, for the download.
-    type: str
-    default: ""
   reinstall:
     description: Unpack the archive again though it is there.
     type: bool
@@ -89,8 +85,7 @@ options:
       current before.
     type: bool
     default: false
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 """
 
 EXAMPLES = r"""
@@ -144,7 +139,7 @@ msg:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import CA_BUNDLE, one_of
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cudnn import bring
 
 ARGUMENTS = {
@@ -158,7 +153,7 @@ ARGUMENTS = {
     "archive": {"type": "str", "default": ""},
     "urls": {"type": "list", "elements": "str", "default": [], "no_log": True},
     "proxy": {"type": "str", "default": "", "no_log": True},
-    "ca_bundle": {"type": "str", "default": ""},
+    "ca_bundle": CA_BUNDLE,
     "reinstall": {"type": "bool", "default": False},
     "keep_old": {"type": "bool", "default": True},
     "layout": one_of("versioned", "cuda", default="versioned"),

@@ -51,8 +51,7 @@ options:
     description: The key of that address, and of a mirror that the host's sources do not name.
     type: str
     default: ""
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

@@ -27,8 +27,7 @@ options:
     description: A further name below which to look for the compiler's output.
     type: str
     default: nvidia
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

@@ -89,13 +89,10 @@ options:
     description: Other parts of a driver that cannot stay may be removed.
     type: bool
     default: false
-  wait:
-    description: Seconds for which another apt or dpkg may be at work.
-    type: int
-    default: 900
-extends_documentation_fragment: [provision.gpu.exact_versions]
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment:
+  - provision.gpu.common
+  - provision.gpu.dpkg_wait
+  - provision.gpu.exact_versions
 """
 
 EXAMPLES = r"""
@@ -144,6 +141,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
     EXACT_VERSIONS,
     NAMES,
+    WAIT,
     one_of,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
@@ -175,7 +173,7 @@ ARGUMENTS = {
     "other_branch": NAMES,
     "may_switch": {"type": "bool", "default": False},
     **EXACT_VERSIONS,
-    "wait": {"type": "int", "default": 900},
+    "wait": WAIT,
 }
 
 

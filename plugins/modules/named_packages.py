@@ -27,9 +27,7 @@ options:
     description: Whether services that come with the packages are started.
     type: bool
     default: true
-extends_documentation_fragment: [provision.gpu.dpkg_wait]
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""

@@ -29,10 +29,6 @@ options:
     description: Where to fetch it; used where the others are empty.
     type: str
     default: ""
-  ca_bundle:
-    description: CA bundle on the host, for the download.
-    type: str
-    default: ""
   place:
     description: The repository, as messages name it.
     type: str
@@ -53,8 +49,7 @@ options:
     description: What was left as it was after a refusal; empty for all of the host.
     type: str
     default: ""
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 """
 
 EXAMPLES = r"""
@@ -75,6 +70,7 @@ key:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import CA_BUNDLE
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import repository_key
 
 ARGUMENTS = {
@@ -82,7 +78,7 @@ ARGUMENTS = {
     "text": {"type": "str", "default": ""},
     "directory": {"type": "str", "default": ""},
     "url": {"type": "str", "default": "", "no_log": True},
-    "ca_bundle": {"type": "str", "default": ""},
+    "ca_bundle": CA_BUNDLE,
     "place": {"type": "str", "required": True, "no_log": True},
     "owner": {"type": "str", "required": True},
     "given": {"type": "str", "default": ""},

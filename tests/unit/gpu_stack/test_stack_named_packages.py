@@ -95,8 +95,8 @@ def test_services_are_started_where_asked(
 ) -> None:
     policies: list[bool] = []
     monkeypatch.setattr(
-        named_packages.package_install,
-        "run_apt",
+        named_packages.apt_commands,
+        "install",
         lambda *_words: policies.append(os.path.exists(service_starts.POLICY)),
     )
     settle("make", start=start, check_mode=check_mode)

@@ -11,7 +11,7 @@ import contextlib
 import fnmatch
 
 from ..type_checking import TYPE_CHECKING
-from . import apt_commands, package_install, service_starts
+from . import apt_commands, service_starts
 from .context import Context
 
 if TYPE_CHECKING:
@@ -46,5 +46,5 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         quiet = not (params["start"] or check_mode)
         with service_starts.none() if quiet else contextlib.nullcontext():
             words = ["--simulate"] if check_mode else []
-            package_install.run_apt(", ".join(lacking), [*command, *words], params["wait"])
+            apt_commands.install(", ".join(lacking), [*command, *words], params["wait"])
     return {"changed": bool(lacking), "packages": lacking}
