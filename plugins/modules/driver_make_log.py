@@ -16,8 +16,7 @@ options:
     description: What DKMS calls the platform's own module.
     type: str
     default: nvidia
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
