@@ -59,7 +59,7 @@ def documented_options(documentation: Mapping[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for name in documentation.get("extends_documentation_fragment") or ():
         fragment = module("doc_fragments", name.rpartition(".")[2] + ".py").ModuleDocFragment
-        options |= yaml.safe_load(fragment.DOCUMENTATION)["options"]
+        options |= yaml.safe_load(fragment.DOCUMENTATION).get("options", {})
     return options | (documentation.get("options") or {})
 
 

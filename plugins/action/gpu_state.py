@@ -213,6 +213,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         options["gpu_workspace_passed"] = self._digests("gpu_workspace_passwords", task_vars)
         if options.get("gpu_front_door_name"):
             options["gpu_front_door_given"] = self._front_door_digests(options)
+        if options.get("nvidia_driver_signing_key_file"):
+            options["nvidia_driver_signing_given"] = self._signing_pair(options)
         absent = self._absent_archive(task_vars)
         if absent:
             options["cudnn_archive_absent"] = absent
@@ -266,6 +268,34 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         except AnsibleUndefinedVariable:  # the role reports it, where it needs the archive
             return ""
         return "" if not path or os.access(os.path.expanduser(str(path)), os.R_OK) else str(path)
+
+    def _signing_pair(self, options: dict[str, Any]) -> dict[str, str]:
+        """The certificate that modules are signed with, and the SHA-256 of its key."""
+        content: dict[str, bytes] = {}
+        for name in ("key", "certificate"):
+            option = f"nvidia_driver_signing_{name}_file"
+            path = str(options.get(option) or "")
+            try:
+                raw = Path(path)
+                # A vault's own file may be read by all.
+                open_to_others = name == "key" and raw.stat().st_mode & 0o077
+                if open_to_others and not raw.read_bytes().startswith(b"$ANSIBLE_VAULT"):
+                    raise AnsibleActionFail(
+                        f"{option}: {path} is a private key that others than its owner may read. "
+                        "chmod 600 it, or keep it by Ansible Vault (ansible-vault encrypt FILE)"
+                    )
+                content[name] = Path(self._loader.get_real_file(path)).read_bytes()
+            except (AnsibleError, OSError) as error:
+                if isinstance(error, AnsibleActionFail):
+                    raise
+                raise AnsibleActionFail(
+                    f"{option}: {path} can't be read on this machine: {error}"
+                ) from error
+        self._loader.cleanup_all_tmp_files()
+        return {
+            "certificate": content["certificate"].decode("utf-8", "replace"),
+            "key": hashlib.sha256(content["key"]).hexdigest(),
+        }
 
     def _front_door_digests(self, options: dict[str, Any]) -> dict[str, str]:
         """SHA-256 of the front door's files on this machine, decrypted by Ansible Vault."""

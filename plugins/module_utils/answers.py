@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from ansible.module_utils.basic import AnsibleModule
+
 # mypy reads gpu_stack as a package of its own.
 from .gpu_stack.type_checking import TYPE_CHECKING  # type: ignore[import-not-found]
 
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from ansible.module_utils.basic import AnsibleModule
+    Settler = Callable[[dict[str, Any], bool], dict[str, Any]]
 
 
-def settle(
-    module: AnsibleModule,
-    function: Callable[[dict[str, Any], bool], dict[str, Any]],
+def run(
+    arguments: dict[str, Any],
+    function: Settler,
     refusal: type[Exception],
+    addresses: bool = False,
+    **checks: Any,
 ) -> None:
+    """Runs a module of these arguments, which has a check mode; see `settle`.
+
+    addresses: what has no_log are addresses, hidden for their logins. checks: AnsibleModule's, as
+    `required_if`.
+    """
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True, **checks)
+    if addresses:
+        show_addresses_without_logins(module)
+    settle(module, function, refusal)
+
+
+def settle(module: AnsibleModule, function: Settler, refusal: type[Exception]) -> None:
     """Ends the module with what `function` returns for its parameters and check mode.
 
     A `refusal` that it raises fails the module with its words; `warnings` become the module's.

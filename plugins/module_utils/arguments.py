@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 NAMES: dict[str, Any] = {"type": "list", "elements": "str", "default": []}
 # As the documentation's fragment `dpkg_wait` describes it.
 WAIT: dict[str, Any] = {"type": "int", "default": 600}
+# As the documentation's fragment `ca_bundle` describes it.
+CA_BUNDLE: dict[str, Any] = {"type": "str", "default": ""}
 # As the documentation's fragment `exact_versions` describes them.
 EXACT_VERSIONS: dict[str, Any] = {
     "reinstall": NAMES,

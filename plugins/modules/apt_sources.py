@@ -22,8 +22,7 @@ options:
     description: The role's address for it, where that is not the vendor's own.
     type: str
     default: ""
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -46,31 +45,17 @@ signed_by:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import other_sources
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
+
+ARGUMENTS = {
+    "repository": {"type": "str", "required": True},
+    "url": {"type": "str", "default": "", "no_log": True},
+}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "repository": {"type": "str", "required": True},
-            "url": {"type": "str", "default": "", "no_log": True},
-        },
-        supports_check_mode=True,
-    )
-    handle = other_sources.stale_files if module.check_mode else other_sources.put_aside
-    name, url = module.params["repository"], module.params["url"]
-    if name not in other_sources.REPOSITORIES:
-        known = ", ".join(other_sources.REPOSITORIES)
-        module.fail_json(msg=f"no component has a repository {name}; there are {known}")
-    context = Context()
-    try:
-        stale = handle(context, name, url)
-    except OSError as error:
-        module.fail_json(msg=f"apt's sources could not be put aside: {error}")
-    signed_by = other_sources.signed_by(context, name, url)
-    module.exit_json(changed=bool(stale), stale=stale, signed_by=signed_by)
+    run(ARGUMENTS, other_sources.settle, other_sources.RefusalError)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,7 @@ options:
     description: The package that holds them, as V(debian-archive-keyring).
     type: str
     required: true
-extends_documentation_fragment: [provision.gpu.dpkg_wait]
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
@@ -39,22 +37,19 @@ kept:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import archive_keys
 
+ARGUMENTS = {
+    "files": {"type": "list", "elements": "str", "required": True},
+    "package": {"type": "str", "required": True},
+    "wait": WAIT,
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "files": {"type": "list", "elements": "str", "required": True},
-            "package": {"type": "str", "required": True},
-            "wait": WAIT,
-        },
-        supports_check_mode=True,
-    )
-    settle(module, archive_keys.settle, archive_keys.RefusalError)
+    run(ARGUMENTS, archive_keys.settle, archive_keys.RefusalError)
 
 
 if __name__ == "__main__":

@@ -35,8 +35,7 @@ options:
     type: list
     elements: str
     default: []
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

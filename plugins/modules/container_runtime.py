@@ -51,8 +51,7 @@ options:
     description: containerd may be missing, for docker's package installs it.
     type: bool
     default: false
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

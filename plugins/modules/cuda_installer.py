@@ -35,17 +35,12 @@ options:
     description: The directory of its repository, as V(/var/cuda-repo-debian12-11-8-local).
     type: str
     required: true
-  ca_bundle:
-    description: CA bundle on the host, for the download.
-    type: str
-    default: ""
   begin:
     description: Begin the download in a process of its own, and return at once. The next call
       without it waits for that and uses its result, or does again what failed.
     type: bool
     default: false
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 """
 
 EXAMPLES = r"""
@@ -78,35 +73,25 @@ msg:
   returned: in check mode, where it is to do
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import (
-    settle,
-    show_addresses_without_logins,
-)
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import CA_BUNDLE, one_of
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cuda import (
     installer,
 )
 
+ARGUMENTS = {
+    "state": one_of("present", "trusted", "absent", default="present"),
+    "url": {"type": "str", "required": True, "no_log": True},
+    "sha256": {"type": "str", "default": ""},
+    "directory": {"type": "str", "required": True},
+    "repository": {"type": "str", "required": True},
+    "ca_bundle": CA_BUNDLE,
+    "begin": {"type": "bool", "default": False},
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "state": one_of("present", "trusted", "absent", default="present"),
-            "url": {"type": "str", "required": True, "no_log": True},
-            "sha256": {"type": "str", "default": ""},
-            "directory": {"type": "str", "required": True},
-            "repository": {"type": "str", "required": True},
-            "ca_bundle": {"type": "str", "default": ""},
-            "begin": {"type": "bool", "default": False},
-        },
-        supports_check_mode=True,
-    )
-    show_addresses_without_logins(module)
-    try:
-        settle(module, installer.settle, installer.RefusalError)
-    except OSError as error:
-        module.fail_json(msg=f"The local installer could not be brought: {error}.")
+    run(ARGUMENTS, installer.settle, installer.RefusalError, addresses=True)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,7 @@ options:
     type: list
     elements: str
     required: true
-extends_documentation_fragment: [provision.gpu.dpkg_wait]
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
@@ -45,23 +43,20 @@ removed:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT, one_of
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cuda import trees
 
+ARGUMENTS = {
+    "state": one_of("absent", default="absent"),
+    "keep": {"type": "str", "default": ""},
+    "packages": {"type": "list", "elements": "str", "required": True},
+    "wait": WAIT,
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "state": one_of("absent", default="absent"),
-            "keep": {"type": "str", "default": ""},
-            "packages": {"type": "list", "elements": "str", "required": True},
-            "wait": WAIT,
-        },
-        supports_check_mode=True,
-    )
-    settle(module, trees.settle, trees.RefusalError)
+    run(ARGUMENTS, trees.settle, trees.RefusalError)
 
 
 if __name__ == "__main__":

@@ -61,10 +61,6 @@ options:
     description: Proxy for the download.
     type: str
     default: ""
-  ca_bundle:
-    description: CA bundle on the host, for the download.
-    type: str
-    default: ""
   reinstall:
     description: Unpack the archive again though it is there.
     type: bool
@@ -89,8 +85,7 @@ options:
       current before.
     type: bool
     default: false
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 """
 
 EXAMPLES = r"""
@@ -143,40 +138,38 @@ msg:
   returned: in check mode, where it is to do
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import (
-    settle,
-    show_addresses_without_logins,
-)
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import CA_BUNDLE, one_of
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cudnn import bring
+
+ARGUMENTS = {
+    "state": one_of("present", "absent", default="present"),
+    "root": {"type": "path", "required": True},
+    "version": {"type": "str", "required": True},
+    "cuda": {"type": "str", "required": True},
+    "sha256": {"type": "str"},
+    "host_file": {"type": "str", "default": ""},
+    "controller_file": {"type": "str", "default": ""},
+    "archive": {"type": "str", "default": ""},
+    "urls": {"type": "list", "elements": "str", "default": [], "no_log": True},
+    "proxy": {"type": "str", "default": "", "no_log": True},
+    "ca_bundle": CA_BUNDLE,
+    "reinstall": {"type": "bool", "default": False},
+    "keep_old": {"type": "bool", "default": True},
+    "layout": one_of("versioned", "cuda", default="versioned"),
+    "tree": {"type": "str", "default": ""},
+    "begin": {"type": "bool", "default": False},
+}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "state": one_of("present", "absent", default="present"),
-            "root": {"type": "path", "required": True},
-            "version": {"type": "str", "required": True},
-            "cuda": {"type": "str", "required": True},
-            "sha256": {"type": "str"},
-            "host_file": {"type": "str", "default": ""},
-            "controller_file": {"type": "str", "default": ""},
-            "archive": {"type": "str", "default": ""},
-            "urls": {"type": "list", "elements": "str", "default": [], "no_log": True},
-            "proxy": {"type": "str", "default": "", "no_log": True},
-            "ca_bundle": {"type": "str", "default": ""},
-            "reinstall": {"type": "bool", "default": False},
-            "keep_old": {"type": "bool", "default": True},
-            "layout": one_of("versioned", "cuda", default="versioned"),
-            "tree": {"type": "str", "default": ""},
-            "begin": {"type": "bool", "default": False},
-        },
+    run(
+        ARGUMENTS,
+        bring.settle,
+        bring.RefusalError,
+        addresses=True,
         required_if=[("state", "present", ["sha256"])],
-        supports_check_mode=True,
     )
-    show_addresses_without_logins(module)
-    settle(module, bring.settle, bring.RefusalError)
 
 
 if __name__ == "__main__":

@@ -51,8 +51,7 @@ options:
     description: The key of that address, and of a mirror that the host's sources do not name.
     type: str
     default: ""
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -80,35 +79,25 @@ uris:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import (
-    settle,
-    show_addresses_without_logins,
-)
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import debian_components
+
+ARGUMENTS = {
+    "component": {"type": "str", "required": True},
+    "title": {"type": "str", "required": True},
+    "components": {"type": "list", "elements": "str", "required": True},
+    "suites": {"type": "list", "elements": "str", "required": True},
+    "path": {"type": "str", "required": True},
+    "mirror": {"type": "str", "default": "", "no_log": True},
+    "always": {"type": "bool", "default": False},
+    "uri": {"type": "str", "default": ""},
+    # A path; without no_log Ansible warns that its name looks like a secret's.
+    "keyring": {"type": "str", "default": "", "no_log": False},
+}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "component": {"type": "str", "required": True},
-            "title": {"type": "str", "required": True},
-            "components": {"type": "list", "elements": "str", "required": True},
-            "suites": {"type": "list", "elements": "str", "required": True},
-            "path": {"type": "str", "required": True},
-            "mirror": {"type": "str", "default": "", "no_log": True},
-            "always": {"type": "bool", "default": False},
-            "uri": {"type": "str", "default": ""},
-            # A path; without no_log Ansible warns that its name looks like a secret's.
-            "keyring": {"type": "str", "default": "", "no_log": False},
-        },
-        supports_check_mode=True,
-    )
-    show_addresses_without_logins(module)
-    try:
-        settle(module, debian_components.settle, debian_components.RefusalError)
-    except OSError as error:
-        module.fail_json(msg=f"{module.params['path']} could not be written: {error}")
+    run(ARGUMENTS, debian_components.settle, debian_components.RefusalError, addresses=True)
 
 
 if __name__ == "__main__":

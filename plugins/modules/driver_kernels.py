@@ -16,8 +16,7 @@ options:
     description: The package of headers that follows the platform's kernel.
     type: str
     required: true
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -39,37 +38,22 @@ headers:
   returned: success
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     module_kernels,
-)
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (
-    platform,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
     RefusalError,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import (
-    Context,
-)
+
+ARGUMENTS = {
+    "container": {"type": "bool", "default": False},
+    "platform": {"type": "str", "required": True},
+}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "container": {"type": "bool", "default": False},
-            "platform": {"type": "str", "required": True},
-        },
-        supports_check_mode=True,
-    )
-    context = Context()
-    context.platform = platform.look(context)
-    context.container = module.params["container"]
-    try:
-        result = module_kernels.look(context, module.params["platform"])
-    except RefusalError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=False, **result)
+    run(ARGUMENTS, module_kernels.settle, RefusalError)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ DOCUMENTATION = r"""
 module: driver_make_log
 short_description: Read what the compiler said where DKMS could not build the driver's module
 description:
-  - Takes the errors out of the latest C(make.log) of a version, below C(/var/lib/dkms). Changes
-    nothing.
+  - Takes the errors out of the latest C(make.log) of a failed build of a version, below
+    C(/var/lib/dkms). Changes nothing.
 options:
   version:
     description: The driver's version.
@@ -16,8 +16,7 @@ options:
     description: What DKMS calls the platform's own module.
     type: str
     default: nvidia
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

@@ -27,8 +27,7 @@ options:
     description: A further name below which to look for the compiler's output.
     type: str
     default: nvidia
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -56,8 +55,7 @@ msg:
   returned: in check mode, where something is to build
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     dkms,
 )
@@ -65,18 +63,16 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_c
     RefusalError,
 )
 
+ARGUMENTS = {
+    "version": {"type": "str", "required": True},
+    "kernels": {"type": "list", "elements": "str", "required": True},
+    "platforms_own": {"type": "str", "default": ""},
+    "module": {"type": "str", "default": "nvidia"},
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "version": {"type": "str", "required": True},
-            "kernels": {"type": "list", "elements": "str", "required": True},
-            "platforms_own": {"type": "str", "default": ""},
-            "module": {"type": "str", "default": "nvidia"},
-        },
-        supports_check_mode=True,
-    )
-    settle(module, dkms.settle, RefusalError)
+    run(ARGUMENTS, dkms.settle, RefusalError)
 
 
 if __name__ == "__main__":

@@ -89,13 +89,10 @@ options:
     description: Other parts of a driver that cannot stay may be removed.
     type: bool
     default: false
-  wait:
-    description: Seconds for which another apt or dpkg may be at work.
-    type: int
-    default: 900
-extends_documentation_fragment: [provision.gpu.exact_versions]
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment:
+  - provision.gpu.common
+  - provision.gpu.dpkg_wait
+  - provision.gpu.exact_versions
 """
 
 EXAMPLES = r"""
@@ -140,11 +137,11 @@ msg:
   returned: in check mode, where something is to do
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
     EXACT_VERSIONS,
     NAMES,
+    WAIT,
     one_of,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
@@ -154,36 +151,34 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_c
     RefusalError,
 )
 
+ARGUMENTS = {
+    "state": one_of("offered", "present", "others_absent", default="offered"),
+    "version": {"type": "str", "default": ""},
+    "packages": {"type": "dict", "default": {}},
+    "parts": NAMES,
+    "dkms": {"type": "bool", "default": False},
+    "signed": NAMES,
+    "headers": {
+        "type": "dict",
+        "default": {},
+        "options": {
+            "kernels": NAMES,
+            "images": NAMES,
+            "flavour": {"type": "str", "default": ""},
+            "platform": {"type": "str", "default": ""},
+        },
+    },
+    "module": {"type": "str", "default": "nvidia"},
+    "others": NAMES,
+    "other_branch": NAMES,
+    "may_switch": {"type": "bool", "default": False},
+    **EXACT_VERSIONS,
+    "wait": WAIT,
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "state": one_of("offered", "present", "others_absent", default="offered"),
-            "version": {"type": "str", "default": ""},
-            "packages": {"type": "dict", "default": {}},
-            "parts": NAMES,
-            "dkms": {"type": "bool", "default": False},
-            "signed": NAMES,
-            "headers": {
-                "type": "dict",
-                "default": {},
-                "options": {
-                    "kernels": NAMES,
-                    "images": NAMES,
-                    "flavour": {"type": "str", "default": ""},
-                    "platform": {"type": "str", "default": ""},
-                },
-            },
-            "module": {"type": "str", "default": "nvidia"},
-            "others": NAMES,
-            "other_branch": NAMES,
-            "may_switch": {"type": "bool", "default": False},
-            **EXACT_VERSIONS,
-            "wait": {"type": "int", "default": 900},
-        },
-        supports_check_mode=True,
-    )
-    settle(module, driver_install.settle, RefusalError)
+    run(ARGUMENTS, driver_install.settle, RefusalError)
 
 
 if __name__ == "__main__":

@@ -52,9 +52,10 @@ options:
     description: What is said where one would.
     type: str
     default: ""
-extends_documentation_fragment: [provision.gpu.dpkg_wait, provision.gpu.exact_versions]
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment:
+  - provision.gpu.common
+  - provision.gpu.dpkg_wait
+  - provision.gpu.exact_versions
 """
 
 EXAMPLES = r"""
@@ -105,8 +106,7 @@ msg:
   returned: in check mode, where something is to do
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
     EXACT_VERSIONS,
     WAIT,
@@ -120,26 +120,28 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_c
     RefusalError,
 )
 
+ARGUMENTS = {
+    "component": {"type": "str", "required": True},
+    "title": {"type": "str", "default": "the packages"},
+    "state": one_of("present", "offered", "absent", default="present"),
+    "packages": {"type": "dict", "required": True},
+    "fetched": {"type": "dict", "default": {}},
+    "files": {"type": "dict", "default": {}},
+    "source": {"type": "str", "default": "apt's"},
+    "unwanted": {"type": "str", "default": ""},
+    "unwanted_words": {"type": "str", "default": ""},
+    **EXACT_VERSIONS,
+    "wait": WAIT,
+}
+PACKAGES = {"present": package_install, "offered": package_install, "absent": package_removal}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "component": {"type": "str", "required": True},
-            "title": {"type": "str", "default": "the packages"},
-            "state": one_of("present", "offered", "absent", default="present"),
-            "packages": {"type": "dict", "required": True},
-            "fetched": {"type": "dict", "default": {}},
-            "files": {"type": "dict", "default": {}},
-            "source": {"type": "str", "default": "apt's"},
-            "unwanted": {"type": "str", "default": ""},
-            "unwanted_words": {"type": "str", "default": ""},
-            **EXACT_VERSIONS,
-            "wait": WAIT,
-        },
-        supports_check_mode=True,
+    run(
+        ARGUMENTS,
+        lambda params, check_mode: PACKAGES[params["state"]].settle(params, check_mode),
+        RefusalError,
     )
-    packages = package_removal if module.params["state"] == "absent" else package_install
-    settle(module, packages.settle, RefusalError)
 
 
 if __name__ == "__main__":

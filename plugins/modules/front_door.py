@@ -101,8 +101,7 @@ options:
     description: Seconds in which the door must lead to each Jupyter, with C(state=proven).
     type: int
     default: 60
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

@@ -15,8 +15,7 @@ options:
       C(cudnn_file), the file on this machine that will be copied.
     type: dict
     default: {}
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

@@ -36,8 +36,7 @@ options:
     description: C(cuda_profile), C(tensorflow_root) and C(gpu_env_xla_cuda_data_dir) of the host.
     type: dict
     required: true
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

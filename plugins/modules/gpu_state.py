@@ -60,8 +60,7 @@ options:
   host:
     description: The host's name in the inventory, for the doctor's commands.
     type: str
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

@@ -36,8 +36,7 @@ options:
       the window has closed meanwhile.
     type: bool
     default: false
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

@@ -113,8 +113,7 @@ options:
     description: An earlier task of this run began it; wait for its result.
     type: bool
     default: false
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

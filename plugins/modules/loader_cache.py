@@ -24,8 +24,7 @@ options:
     description: Rebuild it in any case, as the libraries or the loader's settings have changed.
     type: bool
     default: false
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

@@ -20,8 +20,7 @@ options:
     description: Make it read them in any case, as its settings have changed.
     type: bool
     default: false
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

@@ -23,8 +23,7 @@ options:
     description: V(switch) lets the run remove another driver.
     type: str
     default: refuse
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -65,34 +64,27 @@ here:
   returned: success
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     other_driver,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
     RefusalError,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
+
+ARGUMENTS = {
+    "source": {
+        "type": "str",
+        "choices": ["distribution", "network", "runfile"],
+        "required": True,
+    },
+    "parts": {"type": "list", "elements": "str", "default": []},
+    "switch": {"type": "str", "default": "refuse"},
+}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "source": {
-                "type": "str",
-                "choices": ["distribution", "network", "runfile"],
-                "required": True,
-            },
-            "parts": {"type": "list", "elements": "str", "default": []},
-            "switch": {"type": "str", "default": "refuse"},
-        },
-        supports_check_mode=True,
-    )
-    try:
-        result = other_driver.check(Context(), **module.params)
-    except RefusalError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=False, **result)
+    run(ARGUMENTS, other_driver.settle, RefusalError)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,7 @@ options:
     description: Whether they are held; C(false) releases them.
     type: bool
     required: true
-extends_documentation_fragment: [provision.gpu.dpkg_wait]
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
@@ -41,22 +39,19 @@ packages:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import apt_commands
 
+ARGUMENTS = {
+    "names": {"type": "list", "elements": "str", "required": True},
+    "hold": {"type": "bool", "required": True},
+    "wait": WAIT,
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "names": {"type": "list", "elements": "str", "required": True},
-            "hold": {"type": "bool", "required": True},
-            "wait": WAIT,
-        },
-        supports_check_mode=True,
-    )
-    settle(module, apt_commands.settle_holds, apt_commands.RefusalError)
+    run(ARGUMENTS, apt_commands.settle_holds, apt_commands.RefusalError)
 
 
 if __name__ == "__main__":

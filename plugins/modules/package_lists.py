@@ -21,12 +21,7 @@ options:
     type: list
     elements: str
     default: []
-  wait:
-    description: Seconds to wait for another apt.
-    type: int
-    default: 0
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
@@ -72,6 +67,7 @@ words:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import package_lists
 
 
@@ -79,7 +75,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "suites": {"type": "list", "elements": "str", "default": []},
-            "wait": {"type": "int", "default": 0},
+            "wait": WAIT,
         },
         supports_check_mode=True,
     )

@@ -29,10 +29,6 @@ options:
     description: Where to fetch it; used where the others are empty.
     type: str
     default: ""
-  ca_bundle:
-    description: CA bundle on the host, for the download.
-    type: str
-    default: ""
   place:
     description: The repository, as messages name it.
     type: str
@@ -53,8 +49,7 @@ options:
     description: What was left as it was after a refusal; empty for all of the host.
     type: str
     default: ""
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 """
 
 EXAMPLES = r"""
@@ -74,32 +69,26 @@ key:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import (
-    settle,
-    show_addresses_without_logins,
-)
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import CA_BUNDLE
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import repository_key
+
+ARGUMENTS = {
+    "fingerprints": {"type": "list", "elements": "str", "required": True},
+    "text": {"type": "str", "default": ""},
+    "directory": {"type": "str", "default": ""},
+    "url": {"type": "str", "default": "", "no_log": True},
+    "ca_bundle": CA_BUNDLE,
+    "place": {"type": "str", "required": True, "no_log": True},
+    "owner": {"type": "str", "required": True},
+    "given": {"type": "str", "default": ""},
+    "renewed": {"type": "str", "default": "lock again"},
+    "untouched": {"type": "str", "default": ""},
+}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "fingerprints": {"type": "list", "elements": "str", "required": True},
-            "text": {"type": "str", "default": ""},
-            "directory": {"type": "str", "default": ""},
-            "url": {"type": "str", "default": "", "no_log": True},
-            "ca_bundle": {"type": "str", "default": ""},
-            "place": {"type": "str", "required": True, "no_log": True},
-            "owner": {"type": "str", "required": True},
-            "given": {"type": "str", "default": ""},
-            "renewed": {"type": "str", "default": "lock again"},
-            "untouched": {"type": "str", "default": ""},
-        },
-        supports_check_mode=True,
-    )
-    show_addresses_without_logins(module)
-    settle(module, repository_key.settle, repository_key.RefusalError)
+    run(ARGUMENTS, repository_key.settle, repository_key.RefusalError, addresses=True)
 
 
 if __name__ == "__main__":

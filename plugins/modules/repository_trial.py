@@ -33,16 +33,10 @@ options:
     description: The armored text of the key that signs it.
     type: str
     required: true
-  ca_bundle:
-    description: CA bundle on the host for the address.
-    type: str
-    default: ""
-  wait:
-    description: Seconds to wait for another apt.
-    type: int
-    default: 0
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment:
+  - provision.gpu.common
+  - provision.gpu.ca_bundle
+  - provision.gpu.dpkg_wait
 """
 
 EXAMPLES = r"""
@@ -85,6 +79,7 @@ locked:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import CA_BUNDLE, WAIT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import repository_trial
 
 
@@ -97,8 +92,8 @@ def main() -> None:
             "components": {"type": "str", "default": ""},
             # A public key; without no_log Ansible warns that its name looks like a secret's.
             "key": {"type": "str", "required": True, "no_log": False},
-            "ca_bundle": {"type": "str", "default": ""},
-            "wait": {"type": "int", "default": 0},
+            "ca_bundle": CA_BUNDLE,
+            "wait": WAIT,
         },
         supports_check_mode=True,
     )

@@ -23,8 +23,7 @@ options:
     type: str
     choices: [present, absent]
     default: present
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

@@ -24,9 +24,7 @@ options:
       where a module cannot be built.
     type: bool
     default: false
-extends_documentation_fragment: [provision.gpu.dpkg_wait]
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
@@ -42,7 +40,7 @@ unfinished:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (
     unfinished_packages,
@@ -51,27 +49,16 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_c
     RefusalError,
 )
 
+ARGUMENTS = {
+    "ours": {"type": "list", "elements": "str", "required": True},
+    "tolerated": {"type": "list", "elements": "str", "default": []},
+    "kernels": {"type": "bool", "default": False},
+    "wait": WAIT,
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "ours": {"type": "list", "elements": "str", "required": True},
-            "tolerated": {"type": "list", "elements": "str", "default": []},
-            "kernels": {"type": "bool", "default": False},
-            "wait": WAIT,
-        },
-        supports_check_mode=True,
-    )
-    params = module.params
-    unfinished = unfinished_packages.look()
-    if unfinished and not module.check_mode:
-        try:
-            unfinished_packages.finish(
-                set(params["ours"]), set(params["tolerated"]), params["kernels"], params["wait"]
-            )
-        except RefusalError as error:
-            module.fail_json(msg=str(error))
-    module.exit_json(changed=unfinished, unfinished=unfinished)
+    run(ARGUMENTS, unfinished_packages.settle, RefusalError)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,7 @@ options:
     elements: str
     choices: [jupyter, ssh, tensorboard]
     default: []
-extends_documentation_fragment: [provision.gpu.workspace_image]
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.workspace_image]
 """
 
 EXAMPLES = r"""

@@ -64,9 +64,7 @@ options:
     description: Seconds in which each workspace must answer, with C(state=proven).
     type: int
     default: 180
-extends_documentation_fragment: [provision.gpu.workspace_image]
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.workspace_image]
 """
 
 EXAMPLES = r"""

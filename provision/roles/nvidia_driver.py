@@ -113,6 +113,17 @@ class NvidiaDriverOptions(Options):
     """URL of a package archive that has the driver. Empty: the platform's own sources."""
     nvidia_driver_apt_components: list[str] = option(["contrib", "non-free"], looked_at=True)
     """Archive components the driver's packages lie in; enabled where no source has them."""
+    nvidia_driver_signing_key_file: str = option(
+        "", looked_at=True, example="/srv/keys/module-signing.key"
+    )
+    """For Secure Boot: a file of the machine that runs Ansible with the private key that DKMS signs
+    the module with, PEM without a password; readable by its owner alone, or kept by Ansible Vault.
+    Each machine must trust its certificate (mokutil --import). Empty: DKMS's own way.
+    """
+    nvidia_driver_signing_certificate_file: str = option(
+        "", looked_at=True, example="/srv/keys/module-signing.pem"
+    )
+    """The certificate of that key, PEM."""
     nvidia_driver_reinstall: list[str] = packages.reinstall()
     nvidia_driver_conffiles: list[str] = packages.conffiles()
     nvidia_driver_modes: list[str] = packages.modes()

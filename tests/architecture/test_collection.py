@@ -108,6 +108,8 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
                 "driver_make_log",
                 "driver_module",
                 "driver_packages",
+                "driver_signing",
+                "driver_surroundings",
                 "exact_packages",
             ),
             *(
@@ -122,6 +124,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
             *(
                 "managed_files",
                 "manager_environment",
+                "named_packages",
                 "other_driver",
                 "package_holds",
                 "package_lists",

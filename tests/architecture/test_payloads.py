@@ -27,6 +27,7 @@ SMALL = {
     "loader_cache": 20,
     "managed_files": 30,
     "manager_environment": 20,
+    "named_packages": 30,
     "package_holds": 20,
     "package_lists": 25,
     "repository_key": 27,

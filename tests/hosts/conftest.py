@@ -115,6 +115,10 @@ class Project:
         )
         return loaded
 
+    def entry(self, host: str) -> Any:
+        """What the report of the last run says of the host."""
+        return self.report["hosts"][host]
+
     def tasks_run(self) -> dict[str, list[str]]:
         """{host: tasks that did something on it} of the last run, from its events."""
         seen: dict[str, list[str]] = {host.name: [] for host in self.lab.hosts}
@@ -135,6 +139,17 @@ def make_project(directory: Path, name: str, hosts: list[str]) -> Iterator[Proje
     finally:
         lab.down()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def bare_hosts(name: str, *hosts: str) -> Any:
+    """A fixture of a module: bare hosts, and a rendered project for them."""
+
+    @pytest.fixture(scope="module")
+    def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+        path = tmp_path_factory.mktemp(name) / "project"
+        yield from make_project(path, f"test-{name}", list(hosts))
+
+    return project
 
 
 def make_proven(directory: Path, name: str, hosts: list[str]) -> Iterator[Project]:
@@ -164,7 +179,4 @@ def spine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         yield project
 
 
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """One bare host and a rendered project for it."""
-    yield from make_project(tmp_path_factory.mktemp("bare") / "project", "test-bare", ["bare1"])
+bare = bare_hosts("bare", "bare1")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import demo
+import pytest
 import yaml
 from conftest import Project
 
@@ -197,6 +198,21 @@ def project(made: Machine, path: Path, settings: Mapping[str, Any]) -> Project:
     for command in (["lock", "--project", str(path)], ["render", str(path)]):
         assert demo.provision(*command) == 0
     return Project(path, made.lab)
+
+
+def fixtures(name: str, host: str, address: str, settings: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The fixtures `machine` and `project` of a module, for such a host and its settings."""
+
+    @pytest.fixture(scope="module")
+    def of_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+        with machine(tmp_path_factory.mktemp("kernel"), f"test-{name}", host, address) as made:
+            yield made
+
+    @pytest.fixture(scope="module")
+    def of_project(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Project:
+        return project(machine, tmp_path_factory.mktemp(name) / "project", settings)
+
+    return of_machine, of_project
 
 
 def wait_for(what: str, seconds: float, seen: object) -> None:

@@ -24,6 +24,17 @@ def key_pair(folder: Path, name: str) -> tuple[Path, Path]:
     return private, certificate
 
 
+def pem(certificate: Path) -> Path:
+    """The certificate in PEM, beside the one in DER."""
+    path = certificate.with_suffix(".pem")
+    if not path.exists():
+        subprocess.run(
+            ["openssl", "x509", "-inform", "DER", "-in", str(certificate), "-out", str(path)],
+            check=True, capture_output=True,
+        )  # fmt: skip
+    return path
+
+
 def unsigned(module: bytes) -> bytes:
     """A module without the signature at its end (include/linux/module_signature.h)."""
     if not module.endswith(MAGIC):
@@ -35,15 +46,10 @@ def unsigned(module: bytes) -> bytes:
 
 def signed(module: bytes, private: Path, certificate: Path) -> bytes:
     """An unsigned module with a signature of this key: a detached PKCS #7 and its length."""
-    pem = certificate.with_suffix(".pem")
-    subprocess.run(
-        ["openssl", "x509", "-inform", "DER", "-in", str(certificate), "-out", str(pem)],
-        check=True, capture_output=True,
-    )  # fmt: skip
     signature = subprocess.run(
         [
             "openssl", "cms", "-sign", "-binary", "-noattr", "-nocerts", "-md", "sha256",
-            "-signer", str(pem), "-inkey", str(private), "-outform", "DER",
+            "-signer", str(pem(certificate)), "-inkey", str(private), "-outform", "DER",
         ],
         input=module, check=True, capture_output=True,
     ).stdout  # fmt: skip

@@ -42,7 +42,7 @@ def wish(project: Project, **options: Any) -> None:
 
 
 def entry(project: Project) -> Any:
-    return project.report["hosts"][HOST]
+    return project.entry(HOST)
 
 
 def planned(project: Project) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Project, make_project
+from conftest import Project, bare_hosts
 
 from provision import locallab
 from provision.locallab.machine import cache_directory
@@ -24,11 +24,8 @@ PROGRAMS = "/opt/controller/bin"
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """One bare host, and a project that nobody has run yet."""
-    directory = tmp_path_factory.mktemp("managed") / "project"
-    yield from make_project(directory, "test-managed", ["managed1"])
+# One bare host, and a project that nobody has run yet.
+project = bare_hosts("managed", "managed1")
 
 
 @pytest.fixture(scope="module")

@@ -24,18 +24,9 @@ HOST = "patient1"
 VERSION = "470.256.02"
 OTHER = "5.10.0-1-amd64"
 
-
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[own_kernel.Machine]:
-    work = tmp_path_factory.mktemp("kernel")
-    with own_kernel.machine(work, "test-patient", HOST, "10.88.77.8") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def project(machine: own_kernel.Machine, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    path = tmp_path_factory.mktemp("patient") / "project"
-    return own_kernel.project(machine, path, {"nvidia_driver_reboot": True})
+machine, project = own_kernel.fixtures(
+    "patient", HOST, "10.88.77.8", {"nvidia_driver_reboot": True}
+)
 
 
 def doctor(project: Project, *arguments: str) -> tuple[int, Found, str]:
@@ -60,7 +51,7 @@ def fixed(project: Project) -> None:
     assert (code in (0, 5), found) == (True, {}), said  # 5: not as locked
     left = project.provision("plan", "-i", "lab", "--tags", "nvidia_driver")
     assert "nothing to change" in left.stdout or left.returncode in {0, 5}, left.stdout
-    assert [c for c in project.report["hosts"][HOST]["changes"] if c["selected"]] == []
+    assert [c for c in project.entry(HOST)["changes"] if c["selected"]] == []
 
 
 def kernel(machine: own_kernel.Machine) -> str:

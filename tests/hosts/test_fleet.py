@@ -9,12 +9,11 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
-from conftest import Project, make_project
+from conftest import Project, bare_hosts
 
 pytestmark = [pytest.mark.slow]
 
@@ -30,9 +29,7 @@ TRACES = (
 )
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    yield from make_project(tmp_path_factory.mktemp("fleet") / "project", "test-fleet", FLEET)
+fleet = bare_hosts("fleet", *FLEET)
 
 
 def traces(fleet: Project) -> dict[str, str]:

@@ -63,7 +63,7 @@ def repair(host: Project) -> list[str]:
         "-e", '{"gpu_env_bashrc_users": ["mallory"]}',
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    entry = host.report["hosts"][HOST]
+    entry = host.entry(HOST)
     assert set(entry["components"]) == {"nvidia_driver", "cudnn", "gpu_env"}
     return manifest(host, "compare")
 

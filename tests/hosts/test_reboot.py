@@ -29,17 +29,7 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[own_kernel.Machine]:
-    work = tmp_path_factory.mktemp("kernel")
-    with own_kernel.machine(work, "test-reboot", HOST, "10.88.77.7") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def project(machine: own_kernel.Machine, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    path = tmp_path_factory.mktemp("reboot") / "project"
-    return own_kernel.project(machine, path, SETTINGS)
+machine, project = own_kernel.fixtures("reboot", HOST, "10.88.77.7", SETTINGS)
 
 
 class Person:
@@ -79,7 +69,7 @@ def events(project: Project) -> list[dict[str, Any]]:
 
 
 def blockers(project: Project) -> dict[str, str]:
-    return {one["id"]: one["message"] for one in project.report["hosts"][HOST]["blockers"]}
+    return {one["id"]: one["message"] for one in project.entry(HOST)["blockers"]}
 
 
 def test_a_login_and_a_closed_window_stop_it_before_anything_is_touched(
@@ -118,7 +108,7 @@ def test_a_run_that_reboots_its_host_ends_proven(
     assert done.returncode == 0, done.stdout + done.stderr
     assert machine.boots == 2
     assert "(Going to reboot when nobody is logged in; waiting until" in person.read
-    host = project.report["hosts"][HOST]
+    host = project.entry(HOST)
     assert host["status"] == "proven", host
     assert [one for one in host["changes"] if one["reboot"]], "no reboot was owed"
     assert host["left"] == []
@@ -138,4 +128,4 @@ def test_a_run_that_reboots_its_host_ends_proven(
 def test_the_next_plan_is_empty(project: Project) -> None:
     done = project.provision("plan", "-i", "lab")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert project.report["hosts"][HOST]["changes"] == []
+    assert project.entry(HOST)["changes"] == []

@@ -273,7 +273,7 @@ def test_a_changed_host_key_is_told(refused: Project) -> None:
     assert fingerprint(refused) == before
     assert done.returncode == 4, flat(done)
     assert "host key" in flat(done).lower()
-    assert refused.report["hosts"][HOST]["status"] == "unreachable"
+    assert refused.entry(HOST)["status"] == "unreachable"
 
 
 def test_a_host_that_does_not_answer_is_told(refused: Project) -> None:

@@ -7,11 +7,10 @@ or had before stays.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import Project, make_project
+from conftest import Project, bare_hosts
 
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory
@@ -42,21 +41,14 @@ NEEDY = (
 )
 
 
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """One bare host on which somebody has a package of the driver's, and settings, already."""
-    path = tmp_path_factory.mktemp("removal") / "project"
-    yield from make_project(path, "test-removal", [HOST])
-
-
-def entry(host: Project) -> Any:
-    return host.report["hosts"][HOST]
+# One bare host on which somebody has a package of the driver's, and settings, already.
+host = bare_hosts("removal", HOST)
 
 
 def run(host: Project, *arguments: str, tags: str = SMALL) -> Any:
     done = host.provision("apply", "-i", "lab", "--tags", tags, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
-    return entry(host)
+    return host.entry(HOST)
 
 
 def receipt(host: Project) -> Any:
@@ -88,7 +80,7 @@ def test_what_was_installed_goes_and_what_was_there_stays(host: Project) -> None
 
     plan = host.provision("plan", "-i", "lab", "--tags", SMALL, *ABSENT)
     assert plan.returncode == 5, plan.stdout + plan.stderr
-    assert "update-glx" not in [one["item"] for one in entry(host)["changes"]]
+    assert "update-glx" not in [one["item"] for one in host.entry(HOST)["changes"]]
 
     # Somebody else's package needs ours: nothing on the host is touched, by a run or a role alone.
     host.ssh(HOST, NEEDY)
@@ -128,7 +120,7 @@ def test_what_was_installed_goes_and_what_was_there_stays(host: Project) -> None
     again = host.provision("plan", "-i", "lab", "--tags", SMALL, *ABSENT)
     assert again.returncode == 0, again.stdout + again.stderr
     verdict = host.provision("verify", "-i", "lab", *ABSENT)
-    results = {one["id"]: one["result"] for one in entry(host)["checks"]}
+    results = {one["id"]: one["result"] for one in host.entry(HOST)["checks"]}
     assert results["nvidia_driver.answers"] == "not_applicable", verdict.stdout
     assert set(results.values()) <= {"passed", "not_applicable"}, results
 
@@ -179,7 +171,7 @@ def test_a_host_goes_forward_and_back_in_one_run_each(host: Project) -> None:
     assert f"--to 1  {before['lock_digest'][7:19]}" in listed.stdout, listed.stdout
     back = host.provision("rollback", HOST, "-i", "lab")
     assert back.returncode == 0, back.stdout + back.stderr
-    assert entry(host)["status"] == "proven", back.stdout
+    assert host.entry(HOST)["status"] == "proven", back.stdout
     assert host.report["lock_digest"] == before["lock_digest"]
     assert receipt(host)["after"]["cudnn"] == "8.5.0"
     assert "A plain run takes these hosts forward again" in back.stdout
@@ -223,4 +215,4 @@ def test_tensorflow_goes_to_the_next_patch_and_back(host: Project) -> None:
     assert [name.split("-")[0] for name in left] == ["2.9.2"]
     assert left[0].endswith(".save")
     host.provision("plan", "-i", "lab", *ABSENT, *only)
-    assert [one for one in entry(host)["changes"] if one["selected"]] == []
+    assert [one for one in host.entry(HOST)["changes"] if one["selected"]] == []

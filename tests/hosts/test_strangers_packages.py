@@ -6,21 +6,16 @@ On one host that is bare at first; the tests build upon each other.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from conftest import Project, make_project
+from conftest import Project, bare_hosts
 
 pytestmark = [pytest.mark.slow]
 
 HOST = "strange1"
 
 
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    path = tmp_path_factory.mktemp("strangers") / "project"
-    yield from make_project(path, "test-strangers", [HOST])
+host = bare_hosts("strangers", HOST)
 
 
 def package(host: Project, name: str, version: str, fields: str, action: str = "install") -> None:
@@ -60,10 +55,6 @@ def alone(host: Project, role: str, *arguments: str) -> str:
     return done.stdout
 
 
-def entry(host: Project) -> Any:
-    return host.report["hosts"][HOST]
-
-
 def test_a_strangers_package_is_not_removed_for_the_stack(host: Project) -> None:
     """apt removed it for nvidia-smi and for libcublas11, and no plan had said so."""
     package(host, "somebodys-solver", "1.0", "Conflicts: nvidia-smi, libcublas11\\n")
@@ -80,7 +71,7 @@ def test_a_strangers_package_is_not_removed_for_the_stack(host: Project) -> None
     for tags in ("nvidia_driver", "cuda"):
         code, said = apply(host, "--tags", tags)
         assert code == 4, said
-        assert [one["id"] for one in entry(host)["blockers"]] == ["unplanned-removal"], said
+        assert [one["id"] for one in host.entry(HOST)["blockers"]] == ["unplanned-removal"], said
         assert "somebodys-solver 1.0 (conflicts with" in said, said
         assert "apt-get remove somebodys-solver" in said, said
     assert "apt would remove somebodys-solver" in alone(host, "cuda")
@@ -111,7 +102,7 @@ def test_a_half_installed_driver_of_another_version_is_finished_by_one_run(host:
     assert "it will be finished first" in said, said
     assert state_of(host, "libcuda1") == "hi 470.256.02-2"
     assert host.ssh(HOST, "dpkg --audit") == ""
-    notes = [one["message"] for one in entry(host)["warnings"]]
+    notes = [one["message"] for one in host.entry(HOST)["warnings"]]
     assert any(f"apt cannot use {source}:1" in one for one in notes), notes
     host.ssh(HOST, f"sudo rm {source}")
 

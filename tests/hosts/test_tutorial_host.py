@@ -10,11 +10,9 @@ packages with the names and dependencies of branch 535 in Debian's security arch
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from conftest import ROOT, Project, make_project
+from conftest import ROOT, Project, bare_hosts
 
 pytestmark = [pytest.mark.slow]
 
@@ -55,14 +53,7 @@ DRIVER = {
 }
 
 
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    path = tmp_path_factory.mktemp("tutorial") / "project"
-    yield from make_project(path, "test-tutorial", [HOST])
-
-
-def entry(host: Project) -> Any:
-    return host.report["hosts"][HOST]
+host = bare_hosts("tutorial", HOST)
 
 
 def state_of(host: Project, name: str) -> str:
@@ -88,7 +79,7 @@ def test_the_blockers_come_at_once_and_one_run_follows_their_cures(host: Project
 
     done = host.provision("apply", "-i", "lab")
     assert done.returncode == 4, done.stdout + done.stderr
-    told = {one["id"]: one for one in entry(host)["blockers"]}
+    told = {one["id"]: one for one in host.entry(HOST)["blockers"]}
     assert set(told) == {"unplanned-removal", "unowned-cuda"}, told
     assert "nvidia_driver_switch: switch" in told["unplanned-removal"]["hint"]
     assert "nvidia-driver-libs" in told["unplanned-removal"]["message"]
@@ -102,13 +93,13 @@ def test_the_blockers_come_at_once_and_one_run_follows_their_cures(host: Project
     options.write_text("nvidia_driver_switch: switch\n", "utf-8")
     plan = host.provision("plan", "-i", "lab")
     assert plan.returncode == 5, plan.stdout + plan.stderr
-    leaving = [one["item"] for one in entry(host)["changes"] if one["to"] is None]
+    leaving = [one["item"] for one in host.entry(HOST)["changes"] if one["to"] is None]
     assert leaving == ["nvidia-driver", "nvidia-driver-libs"], leaving
 
     done = host.provision("apply", "-i", "lab")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert entry(host)["status"] == "proven"
-    notes = {one["id"] for one in entry(host)["warnings"]}
+    assert host.entry(HOST)["status"] == "proven"
+    notes = {one["id"] for one in host.entry(HOST)["warnings"]}
     assert {"conda", "system-tensorflow"} <= notes, notes
     again = host.provision("plan", "-i", "lab")
     assert again.returncode == 0, again.stdout + again.stderr

@@ -65,7 +65,7 @@ def test_the_second_run_says_who_is_at_work_and_touches_nothing(bare: Project) -
     assert second.returncode == 4, said
     assert "another run is at work on this host" in said
     assert f"(pid {first.pid})" in said
-    entry = other.report["hosts"][HOST]
+    entry = other.entry(HOST)
     assert entry["status"] == "blocked"
     assert [one["id"] for one in entry["blockers"]] == ["run-in-progress"]
     # It has looked, and said no.
@@ -75,6 +75,6 @@ def test_the_second_run_says_who_is_at_work_and_touches_nothing(bare: Project) -
     # The first is dead, and nobody has removed anything: the next run goes on with its work.
     third = other.provision("apply", "-i", "lab", *TAGS)
     assert third.returncode == 0, third.stdout + third.stderr
-    entry = other.report["hosts"][HOST]
+    entry = other.entry(HOST)
     assert "nvidia_driver" in entry["components"]
     assert "nvidia_driver" not in {one["component"] for one in entry["left"]}

@@ -52,7 +52,7 @@ def plan(host: Project, *arguments: str) -> tuple[dict[str, str | None], str]:
     """{item: from} of TensorFlow's changes, and what a person reads."""
     done = host.provision("plan", "-i", "lab", *TAGS, *arguments)
     assert done.returncode in {0, 5}, done.stdout + done.stderr
-    entry: dict[str, Any] = host.report["hosts"][HOST]
+    entry: dict[str, Any] = host.entry(HOST)
     changes = [one for one in entry["changes"] if one["component"] == "tensorflow"]
     return {one["item"]: one["from"] for one in changes}, done.stdout
 

@@ -15,6 +15,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
+import math
 import os
 import resource
 import shutil
@@ -31,11 +32,18 @@ import mutator
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# A fault may never end, or eat the memory: such a one has been noticed.
+# A fault may never end, or eat the memory: such a one has been noticed. One that lives needs as
+# long as all tests do, and to import and collect them: it must not be taken for an endless one.
 CPU_SECONDS = 10
+WITHOUT_FAULT = 600
 MEMORY = 8 << 30
 # Exit statuses of a fork: the faulty code was noticed by a test, or while it was imported.
 ALIVE, KILLED, BROKEN = 0, 1, 2
+
+
+def limit(used: float) -> int:
+    """Seconds of CPU for a fault whose tests took so many without any fault."""
+    return max(CPU_SECONDS, math.ceil(4 * used))
 
 
 @dataclass(frozen=True)
@@ -201,12 +209,15 @@ class Farm:
         self.temporary = tempfile.mkdtemp(prefix="provision-mutants-")
         self.noticed: collections.Counter[str] = collections.Counter()
         self.order = Order(self.noticed)
+        self.seconds = WITHOUT_FAULT
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         status, test = self.wait([self.fork(session, None, quick=True)])[1:]
         if status != ALIVE:
             raise pytest.UsageError(f"without any fault this fails: {test}")
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.seconds = limit(used.ru_utime + used.ru_stime)
         try:
             self.run(session)
         finally:
@@ -246,7 +257,7 @@ class Farm:
             nothing = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(nothing, stream)
-            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+            resource.setrlimit(resource.RLIMIT_CPU, (self.seconds, self.seconds))
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             with tempfile.TemporaryDirectory(dir=self.temporary) as temporary:

@@ -33,6 +33,10 @@ def recorded() -> dict[str, Any]:
     return data
 
 
+# What DKMS 2 signs with where nobody has told it.
+SIGNING = {"certificate": "", "made": False, "enrolled": False, "given": False}
+
+
 @fresh
 def container() -> dict[str, Any]:
     """The host as it was recorded: {found, row, options}."""
@@ -42,7 +46,8 @@ def container() -> dict[str, Any]:
     data["found"]["state"]["gpu_front_door"] = {"version": None, "noted": None, "here": False}
     data["found"]["preflight"]["transaction"] = {"removed": [], "held": []}
     data["found"]["state"]["nvidia_driver"].update(displaced={}, reboot_in_vain="")
-    data["found"]["preflight"]["boot_words"] = ""
+    data["found"]["state"]["nvidia_driver"].update(signing={}, signatures={})
+    data["found"]["preflight"].update(boot_words="", signing=SIGNING)
     data["found"]["state"]["gpu_env"]["left"] = {}
     data["found"]["preflight"]["driver_hangs"] = None
     around = {"sshd_without_pam": None, "trusted_gpg": False, "system_tensorflow": []}
@@ -427,6 +432,25 @@ def kernel_states() -> Iterator[State]:
     yield State(rule, "only a pin is written", full_boot, only=("cuda",))
     rule, on = "secure-boot", {PRE + "secure_boot": True}
     yield State(rule, "Secure Boot is on", on, ("Secure Boot is on", "mokutil --import"))
+    key = {**SIGNING, "certificate": "/var/lib/dkms/mok.pub", "made": True}
+    yield State(rule, "DKMS's key is not enrolled", {**on, PRE + "signing": key},
+                ("signed with /var/lib/dkms/mok.pub, which is not among",
+                 "mokutil --import /var/lib/dkms/mok.pub", "Enroll MOK"))  # fmt: skip
+    lacking = {**key, "made": False}
+    yield State(rule, "DKMS's key is not there", {**on, PRE + "signing": lacking},
+                ("(/var/lib/dkms/mok.pub is not there)", "openssl req -new -x509"))  # fmt: skip
+    own = {**key, "given": True}
+    yield State(rule, "the lab's key is not enrolled", {**on, PRE + "signing": own},
+                ("nvidia_driver_signing_certificate_file is not among", "Enroll MOK"))  # fmt: skip
+    built = {DRIVER + "modules": {KERNEL: "470.256.02"},
+             DRIVER + "signatures": {KERNEL: "trusted"}}  # fmt: skip
+    yield State(rule, "the module is there, signed by a trusted key", {**on, **built})
+    yield State(rule, "the module is there, unsigned",
+                {**on, **built, DRIVER + "signatures": {KERNEL: "unsigned"}},
+                ("Secure Boot is on",))  # fmt: skip
+    yield State(rule, "another version's module is signed",
+                {**on, **built, DRIVER + "modules": {KERNEL: "1"}},
+                ("Secure Boot is on",))  # fmt: skip
     yield State(rule, "the firmware does not say", {PRE + "secure_boot": None})
     yield State(rule, "it is on, and there is a key", {**on, PRE + "module_key": True})
     yield State(rule, "it is on, and no module is built", {**on, **userspace})

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import farm
 import mutator
 import pytest
 
@@ -205,3 +206,8 @@ def test_tests_that_fail_without_any_fault_are_an_error(tmp_path: Path) -> None:
     )
     assert done.returncode != 0
     assert "without any fault this fails" in done.stdout + done.stderr
+
+
+def test_a_fault_may_take_four_times_as_long_as_the_tests_without_any() -> None:
+    """One that no test notices has to be imported and collected anew, and then runs them all."""
+    assert [farm.limit(used) for used in (0.5, 2.5, 2.6, 9.0)] == [10, 10, 11, 36]

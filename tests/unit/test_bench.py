@@ -39,6 +39,10 @@ def run(wall: float, cpu: float = 1.0) -> dict[str, float]:
     return {"wall": wall, "cpu": cpu, "hosts_cpu": 0.5}
 
 
+def times(installed: float, proven: float, received: int, cpu: float) -> dict[str, float]:
+    return {"installed": installed, "proven": proven, "received": received, "cpu": cpu}
+
+
 RESULTS: dict[str, Any] = {
     "machine": {
         "date": "2026-01-02",
@@ -80,20 +84,20 @@ RESULTS: dict[str, Any] = {
     },
     "ubuntu": {
         "ours": [
-            {"installed": 90.0, "proven": 100.0, "received": 2_000_000_000, "cpu": 60.0},
-            {"installed": 60.0, "proven": 70.0, "received": 2_000_000_000, "cpu": 60.0},
+            times(90.0, 100.0, 2_000_000_000, 60.0),
+            times(60.0, 70.0, 2_000_000_000, 60.0),
         ],
         "network": [
-            {"installed": 110.0, "proven": 120.0, "received": 2_000_000_000, "cpu": 80.0},
-            {"installed": 70.0, "proven": 80.0, "received": 2_000_000_000, "cpu": 80.0},
+            times(110.0, 120.0, 2_000_000_000, 80.0),
+            times(70.0, 80.0, 2_000_000_000, 80.0),
         ],
         "sources": [
-            {"installed": 150.0, "proven": 190.0, "received": 3_000_000_000, "cpu": 90.0},
-            {"installed": 120.0, "proven": 130.0, "received": 3_000_000_000, "cpu": 90.0},
+            times(150.0, 190.0, 3_000_000_000, 90.0),
+            times(120.0, 130.0, 3_000_000_000, 90.0),
         ],
         "tutorial": [
-            {"installed": 190.0, "proven": 200.0, "received": 4_000_000_000, "cpu": 120.0},
-            {"installed": 90.0, "proven": 100.0, "received": 4_000_000_000, "cpu": 120.0},
+            times(190.0, 200.0, 4_000_000_000, 120.0),
+            times(90.0, 100.0, 4_000_000_000, 120.0),
         ],
     },
     "workspaces": {
@@ -450,8 +454,8 @@ def test_the_ways_on_ubuntu_take_turns(tmp_path: Path, monkeypatch: pytest.Monke
     first = ["ours1", "tutorial1", "network1", "sources1"]
     assert calls[::2] == [*first, "sources2", "network2", "tutorial2", "ours2"]
     assert set(calls[1::2]) == {"down"}
-    assert found["ours"] == [{"installed": 1.0, "proven": 2.0, "received": 500, "cpu": 7}] * 2
-    assert found["tutorial"] == [{"installed": 3.0, "proven": 4.0, "received": 500, "cpu": 7}] * 2
+    assert found["ours"] == [times(1.0, 2.0, 500, 7)] * 2
+    assert found["tutorial"] == [times(3.0, 4.0, 500, 7)] * 2
 
     def failing(_made: Any, _lab: Any) -> dict[str, float]:
         raise SystemExit("the script failed")

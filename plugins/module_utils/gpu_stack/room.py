@@ -95,7 +95,7 @@ def cuda_needs(
     if source == "local":
         return dict(CUDA_INSTALLER, **{"/usr": CUDA_NVIDIA[profile]["/usr"]})
     largest = CUDA_RUNTIME if profile == "runtime" else NEEDS["cuda"]
-    sizes = CUDA_NEEDS.get((platform.get("distribution", ""), platform.get("release", "")))
+    sizes = CUDA_NEEDS.get((platform["distribution"], platform["release"]))
     return largest if sizes is None else sizes[profile]
 
 
@@ -105,13 +105,13 @@ def _needs(
     """[(component, {place: bytes})] of what is absent and will be installed."""
     needs = []
     venvs = facts["preflight"].get("venvs") or {}
-    for component in sorted({entry["component"] for entry in changes}):
+    for component in sorted(dict.fromkeys(entry["component"] for entry in changes)):
         # An installed component that only changes needs little; an absent one needs all of it, and
         # so does an environment that is built beside the one in use.
         absent = facts["state"].get(component, {}).get("version") is None
         part = row.get(component) or {}
         if absent or (component == tensorflow.NAME and _built(part, venvs)):
-            needs.append((component, _size(facts, component, options, row.get(component) or {})))
+            needs.append((component, _size(facts, component, options, part)))
         if component != tensorflow.NAME:
             continue
         for part in row.get("beside") or []:
@@ -124,8 +124,8 @@ def _needs(
 
 def _built(part: dict[str, Any], venvs: dict[str, Any]) -> bool:
     """Whether this run builds the environment."""
-    name = tensorflow.directory(part) if part else None
-    return name is not None and (venvs.get(name) or {}).get("kind") in ("new", "anew")
+    venv = venvs.get(tensorflow.directory(part)) if part else None
+    return (venv or {}).get("kind") in ("new", "anew")
 
 
 def _size(facts: Facts, component: str, options: Options, part: dict[str, Any]) -> dict[str, int]:

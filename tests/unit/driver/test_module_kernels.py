@@ -11,8 +11,6 @@ from gpu_stack.host import platform
 from gpu_stack.host.apt_commands import RefusalError
 from gpu_stack.host.context import Context
 
-from plugins.modules import driver_kernels
-
 from .trees import status, tree
 
 OLD, NEW, RUNNING = "5.10.0-9-amd64", "5.10.0-46-amd64", "5.10.0-31-cloud-amd64"
@@ -69,36 +67,18 @@ def test_headers_follow_the_metapackages_of_images(tmp_path: Path) -> None:
     assert driver_method.headers_lacking(context) == names[1:]
 
 
-class EndedError(Exception):
-    pass
-
-
-@pytest.mark.parametrize("images", [(), (NEW,)])
-def test_the_module_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: tuple[str, ...]
+def test_the_module_names_kernels_or_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: dict[str, Any] = {}
-
-    class Module:
-        def __init__(self, supports_check_mode: bool, **_options: Any) -> None:
-            assert supports_check_mode
-            self.params = {"container": True, "platform": PLATFORM}
-
-        def fail_json(self, **result: Any) -> None:
-            said.update(result)
-            raise EndedError
-
-        def exit_json(self, **result: Any) -> None:
-            said.update(result)
-
-    context = host(tmp_path, *images)
-    monkeypatch.setattr(driver_kernels, "AnsibleModule", Module)
-    monkeypatch.setattr(driver_kernels, "Context", lambda: context)
     monkeypatch.setattr(platform, "look", lambda _context: {"kernel": RUNNING})
-    if images:
-        driver_kernels.main()
-        assert (said["changed"], said["kernels"]) == (False, [NEW])
-    else:
-        with pytest.raises(EndedError):
-            driver_kernels.main()
-        assert said["msg"].startswith("No kernel image is installed under /boot")
+    params = {"container": True, "platform": PLATFORM}
+
+    def settled(*images: str) -> dict[str, Any]:
+        context = host(tmp_path, *images)
+        monkeypatch.setattr(module_kernels, "Context", lambda: context)
+        return module_kernels.settle(params, False)
+
+    with pytest.raises(RefusalError, match=r"^No kernel image is installed under /boot"):
+        settled()
+    answer = settled(NEW)
+    assert (answer["changed"], answer["kernels"]) == (False, [NEW])

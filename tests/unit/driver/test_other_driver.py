@@ -11,8 +11,6 @@ from gpu_stack.components.nvidia_driver import driver_method, driver_packages, o
 from gpu_stack.host.apt_commands import RefusalError
 from gpu_stack.host.context import Context
 
-from plugins.modules import other_driver as module
-
 from .test_driver_method import NETWORK, RUN, SIGNED
 from .trees import status, tree
 
@@ -121,36 +119,14 @@ def test_the_run_files_driver_goes_before_packages(tmp_path: Path) -> None:
     assert not look(context, RUN)["runfile"]
 
 
-class EndedError(Exception):
-    pass
-
-
-@pytest.mark.parametrize("switch", ["refuse", "switch"])
-def test_the_module_fails_with_the_refusal_and_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, switch: str
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_the_module_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_mode: bool
 ) -> None:
-    said: dict[str, Any] = {}
-
-    class Module:
-        def __init__(self, supports_check_mode: bool, **_options: Any) -> None:
-            assert supports_check_mode
-            self.params = {"source": "distribution", "parts": parts(SIGNED), "switch": switch}
-
-        def fail_json(self, **result: Any) -> None:
-            said.update(result, failed=True)
-            raise EndedError
-
-        def exit_json(self, **result: Any) -> None:
-            said.update(result)
-
-    monkeypatch.setattr(module, "AnsibleModule", Module)
+    params = {"source": "distribution", "parts": parts(SIGNED), "switch": "switch"}
     context = host(tmp_path, SERVER_535)
-    monkeypatch.setattr(module, "Context", lambda: context)
-    if switch == "refuse":
-        with pytest.raises(EndedError):
-            module.main()
-        assert said["failed"]
-        assert "nvidia_driver_switch" in said["msg"]
-    else:
-        module.main()
-        assert said == {**NOTHING, "packages": [SERVER_535], "here": True, "changed": False}
+    monkeypatch.setattr(other_driver, "Context", lambda: context)
+    expected = {**NOTHING, "packages": [SERVER_535], "here": True, "changed": False}
+    assert other_driver.settle(params, check_mode) == expected
+    with pytest.raises(RefusalError, match="nvidia_driver_switch"):
+        other_driver.settle({**params, "switch": "refuse"}, check_mode)

@@ -19,10 +19,10 @@ from gpu_stack.components.gpu_front_door import rules as front_door_rules
 from gpu_stack.components.gpu_workspace import rules as workspace_rules
 from gpu_stack.components.nvidia_driver import kernel_rules
 from gpu_stack.components.tensorflow import rules as tensorflow_rules
-from gpu_stack.host import gpu_models, processes
-from gpu_stack.host.context import Context, Result
+from gpu_stack.host import gpu_models, processes, surroundings
+from gpu_stack.host.context import SILENT, Context, Result
 
-from .test_preflight import CHANGES, GB, GOOD, JOB, held, reasons
+from .test_preflight import ADA, CHANGES, GB, GOOD, JOB, PEOPLE, WORKSPACES, held, reasons
 from .trees import KERNEL, ROW, context, places, status, tree
 
 USERS = (
@@ -114,6 +114,12 @@ def test_a_daemon_that_holds_the_devices_is_nobodys_job(tmp_path: Path, daemon: 
     assert [one["pid"] for one in processes.processes(context(tmp_path))] == [9]
 
 
+def test_an_nvidia_smi_that_has_answered_is_not_asked_again(tmp_path: Path) -> None:
+    silent = asked(tmp_path, {})
+    (found,) = processes.processes(silent, Result(0, "7, python3\n", ""))
+    assert (found["pid"], found["command"]) == (7, "python3")
+
+
 def test_an_nvidia_smi_that_fails_names_nobody(tmp_path: Path) -> None:
     here = asked(tmp_path, {COMPUTE_APPS: Result(9, "991, python3\n", "")})
     assert processes.processes(here) == []
@@ -201,8 +207,18 @@ def test_the_home_is_that_of_who_came_by_ssh(
     ],
 )
 def test_conda_is_seen_in_every_file_of_a_login(tmp_path: Path, ssh_user: str, path: str) -> None:
-    tree(tmp_path, {"/etc/passwd": USERS, path: "x\n# >>> conda initialize >>>\n"})
+    """Also where so many people have a home that not all of theirs are read."""
+    crowd = "".join(
+        f"a{number}:x:{2000 + number}:100::/home/a{number}:/bin/bash\n"
+        for number in range(surroundings.PEOPLE)
+    )
+    tree(tmp_path, {"/etc/passwd": crowd + USERS, path: "x\n# >>> conda initialize >>>\n"})
     assert tensorflow_rules.conda(context(tmp_path)) == [path]
+
+
+def test_conda_of_others_than_who_came_by_ssh_is_seen(tmp_path: Path) -> None:
+    tree(tmp_path, {"/etc/passwd": USERS, "/home/alice/.zshrc": "# >>> conda initialize >>>\n"})
+    assert tensorflow_rules.conda(context(tmp_path)) == ["/home/alice/.zshrc"]
 
 
 @pytest.mark.parametrize(
@@ -508,7 +524,13 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "boot": None,
         "processes": [{"pid": 7, "user": "0", "command": "python3"}],
         "secure_boot": True,
-        "module_key": True,
+        "module_key": False,
+        "signing": {
+            "certificate": "/var/lib/dkms/mok.pub",
+            "enrolled": False,
+            "given": False,
+            "made": False,
+        },
         "headers": {KERNEL: "installed"},
         "compilers": {"kernel": 10, "installed": [], "default": None},
         "boot_words": "",
@@ -530,6 +552,31 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
     }
 
 
+def test_an_nvidia_smi_that_does_not_end_is_reported_in_its_words(tmp_path: Path) -> None:
+    """One that fails for another reason is no driver that hangs."""
+    silence = "nvidia-smi did not answer within 120 s"
+    asks = tuple(processes.COMPUTE_APPS)
+    hangs = asked(tmp_path, {asks: Result(SILENT, "", silence)})
+    assert preflight.look(hangs)["driver_hangs"] == silence
+    fails = asked(tmp_path, {asks: Result(9, "", "no devices")})
+    assert preflight.look(fails)["driver_hangs"] is None
+
+
+def test_packages_from_before_the_first_run_are_named_where_their_component_goes(
+    tmp_path: Path,
+) -> None:
+    tree(tmp_path, {"/var/lib/dpkg/status": status(("libcuda1", "470.1"))})
+    facts = copy.deepcopy(GOOD)
+    preflight.survey(context(tmp_path), facts, {"changes": [], "absent": ["nvidia_driver"]})
+    _, notices = preflight.judge(facts, [], {}, ROW, ["nvidia_driver"])
+    assert [(notice["id"], notice["message"]) for notice in notices] == [
+        (
+            "there-before",
+            "libcuda1 470.1 stay on the host: they were there before this program came",
+        ),
+    ]
+
+
 def test_room_for_an_initramfs_is_that_of_the_largest(tmp_path: Path) -> None:
     initramfs = {f"/boot/initrd.img-{KERNEL}": "x" * 3000, "/boot/initrd.img-5.10.0-9-amd64": "x"}
     tree(tmp_path, initramfs)
@@ -547,13 +594,6 @@ def test_an_initramfs_that_is_not_there_needs_no_room(tmp_path: Path) -> None:
     assert (kernel_rules.boot(here) or {})["needed"] == 3000 + (1 << 26)
     here.disk_free = lambda _path: None
     assert kernel_rules.boot(here) is None
-
-
-@pytest.mark.parametrize("key", ["/var/lib/dkms/mok.key", "/var/lib/shim-signed/mok/MOK.priv"])
-def test_a_key_to_sign_modules_with(tmp_path: Path, key: str) -> None:
-    assert preflight.look(context(tmp_path))["module_key"] is False
-    tree(tmp_path, {key: ""})
-    assert preflight.look(context(tmp_path))["module_key"] is True
 
 
 def test_the_first_processor_speaks_for_all(tmp_path: Path) -> None:
@@ -854,6 +894,19 @@ def test_people_are_told_in_order_of_their_names() -> None:
         assert "bob" in second
         for seen in ({}, {key: None}):
             assert rule({"preflight": {"workspaces": seen}}, [], options, ROW) == []
+
+
+def test_a_workspace_without_a_limit_takes_nothing_from_the_sum_of_the_others() -> None:
+    """To the byte: ada alone may use more than this host has."""
+    eve = {key: value for key, value in ADA.items() if key != "memory"} | {"name": "eve"}
+    changed = [entry for entry in CHANGES if entry["component"] == "gpu_workspace"]
+    for memory, ids in (((2 << 30) - 1, ["workspace-memory"]), (2 << 30, [])):
+        facts = copy.deepcopy({**GOOD, "gpus": PEOPLE["gpus"]})
+        facts["preflight"]["workspaces"] = {**WORKSPACES, "memory": memory}
+        options = {"gpu_workspaces": [ADA, {**eve, "port": 8802}]}
+        told = preflight.blockers(facts, changed, options, ROW)
+        told += preflight.warnings(facts, changed, options, ROW)
+        assert [reason["id"] for reason in told] == ids
 
 
 def test_terms_are_nobodys_where_no_door_is_wished_for() -> None:

@@ -38,16 +38,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "opt" / "nvidia" / "cudnn"
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Path:
-    return tmp_path / "cudnn.tgz"
-
-
 def settle(root: Path, sha256: str, *, check_mode: bool = False, **more: Any) -> dict[str, Any]:
     """As the module of that name does it."""
     params = {

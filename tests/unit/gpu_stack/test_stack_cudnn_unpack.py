@@ -39,16 +39,6 @@ from provision.locallab import cudnn_archive
 HERE = Context()
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "opt" / "nvidia" / "cudnn"
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Path:
-    return tmp_path / "cudnn.tgz"
-
-
 def put_and_switch(wished: Version, archive: Path, **more: Any) -> dict[str, Any]:
     """As a run does it, with the name of the directory that has the libraries."""
     result = versions.put(HERE, wished, str(archive), **more)

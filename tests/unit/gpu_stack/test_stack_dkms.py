@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.components.nvidia_driver import dkms, driver_method
+from gpu_stack.components.nvidia_driver import dkms, driver_method, make_log, signing
+from gpu_stack.host import apt_commands
 from gpu_stack.host.apt_commands import RefusalError
 
 from plugins.modules import driver_module
@@ -67,6 +69,27 @@ def test_the_module_is_built_for_the_kernels_that_lack_it(host: AptHost, check_m
     assert result.get("msg") == (f"Would build the kernel module for {NEW}" if check_mode else None)
 
 
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_a_module_that_secure_boot_refuses_is_built_anew(
+    host: AptHost, monkeypatch: pytest.MonkeyPatch, check_mode: bool
+) -> None:
+    """`dkms install` alone would install the unsigned one that it has."""
+    asked = []
+
+    def verdicts(_context: Any, kernels: list[str], name: str) -> dict[str, str | None]:
+        asked.append((kernels, name))
+        return {OLD: signing.TRUSTED, NEW: signing.UNSIGNED}
+
+    monkeypatch.setattr(signing, "verdicts", verdicts)
+    result = settle(check_mode, platforms_own="nvidia-current")
+    assert asked == [([OLD, NEW], "nvidia-current")]
+    assert (result["changed"], result["built"]) == (True, [NEW])
+    name = f"-m nvidia-current -v {VERSION} -k {NEW}"
+    assert host.ran("dkms") == (
+        [] if check_mode else [f"dkms remove {name}", f"dkms install {name} --force"]
+    )
+
+
 @pytest.mark.parametrize("silent", [False, True])
 def test_a_failing_build_shows_the_compilers_line(
     host: AptHost, tmp_path: Path, silent: bool
@@ -89,6 +112,53 @@ def test_a_failing_build_shows_the_compilers_line(
         f" host: {log}). Kernel: {OLD}, {NEW}.{error}"
     )
     assert host.ran("dkms remove") == []
+
+
+def write_log(path: Path, kernel: str, line: str, when: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"DKMS make.log for nvidia-{VERSION} for kernel {kernel} (x86_64)\n{line}\n")
+    os.utime(path, (when, when))
+
+
+def test_the_log_is_the_failing_kernels_and_not_the_newest(host: AptHost, tmp_path: Path) -> None:
+    """A successful build of another kernel is newer, and its log is no reason."""
+    place = tmp_path / "dkms/nvidia" / VERSION
+    write_log(place / OLD / "x86_64/log/make.log", OLD, "ok.c:1:1: error: of the good one", 9000)
+    write_log(tmp_path / "dkms/nvidia-srv" / VERSION / "build/make.log", OLD, "a:1: error: o", 8000)
+    assert make_log.words(VERSION, "nvidia", [NEW]) == ""
+    write_log(place / "build/make.log", NEW, "nv.c:7:2: error: of the failing one", 1000)
+    for kernels in ([NEW], [NEW, "5.10.0-99-amd64"]):
+        said = make_log.words(VERSION, "nvidia", kernels)
+        assert "of the failing one" in said
+        assert "of the good one" not in said
+    # where DKMS took a build for good, and the kernel lacks the module all the same
+    write_log(place / NEW / "x86_64/log/make.log", NEW, "nv.c:9:9: error: taken for good", 500)
+    (place / "build/make.log").unlink()
+    assert "taken for good" in make_log.words(VERSION, "nvidia", [NEW])
+
+
+def test_a_later_build_does_not_hide_the_log_of_the_one_that_failed(
+    host: AptHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "dkms/nvidia" / VERSION / "build/make.log"
+    host.says(f"modinfo {OLD}", (1, "", ""))
+    host.says(f"modinfo {NEW}", (1, "", ""), (0, f"{VERSION}\n", ""))
+    host.says(f"dkms install {OLD}", (10, "", "Error! Bad return status"))
+    run = apt_commands.run
+
+    def dkms_run(argv: list[str], *more: Any) -> Any:
+        if argv[:2] == ["dkms", "install"]:
+            if OLD in argv:
+                write_log(log, OLD, "nv.c:7:2: error: of the first", 1000)
+            else:
+                log.unlink()
+        return run(argv, *more)
+
+    monkeypatch.setattr(apt_commands, "run", dkms_run)
+    with pytest.raises(RefusalError) as raised:
+        settle()
+    assert "of the first" in str(raised.value)
+    assert f"Kernel: {OLD}. Error!" in str(raised.value)
 
 
 @pytest.mark.parametrize("check_mode", [False, True])

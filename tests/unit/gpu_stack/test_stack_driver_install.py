@@ -167,7 +167,7 @@ def test_one_transaction_that_removes_nothing_and_starts_no_service(
     (call,) = installations(host)
     for option in (
         *("--yes", "--no-remove", "--allow-downgrades", "--allow-change-held-packages"),
-        *("-oAPT::Install-Recommends=no", "-oDPkg::Lock::Timeout=900"),
+        *("-oAPT::Install-Recommends=no", "-oDPkg::Lock::Timeout=600"),
         *("-oDPkg::Options::=--force-confdef", "-oDPkg::Options::=--force-confold"),
     ):
         assert f" {option} " in call
@@ -230,7 +230,7 @@ def test_unknown_versions_are_looked_for_in_fresh_lists(
     host: AptHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = apt_host.fetches_for_unknown_versions(host, monkeypatch, RECORDS, settle)
-    assert waits == [900] * 2
+    assert waits == [600] * 2
     # The lists are those of the check before.
     settle(renewed=True)
     assert len(waits) == 2
@@ -474,7 +474,7 @@ def test_what_depends_on_another_driver_keeps_it(host: AptHost) -> None:
     words = "apt cannot take libcuda1 away: E: broken"
     assert refusal(state="others_absent", others=["libcuda1"]) == words
     host.says("--simulate remove", (0, "Remv libcuda1 [1]\n", ""))
-    host.says("apt-get --yes -oDPkg::Lock::Timeout=900 remove", (100, "", "E: full\n"))
+    host.says("apt-get --yes -oDPkg::Lock::Timeout=600 remove", (100, "", "E: full\n"))
     words = "apt could not remove libcuda1: E: full Run again."
     assert refusal(state="others_absent", others=["libcuda1"]) == words
 

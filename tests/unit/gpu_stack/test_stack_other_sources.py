@@ -227,7 +227,7 @@ def ran(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **options: Any
 ) -> tuple[int | str | None, dict[str, Any]]:
     """(exit code, result) of the module for this tree."""
-    monkeypatch.setattr(apt_sources, "Context", lambda: look(root))
+    monkeypatch.setattr(apt_sources.other_sources, "Context", lambda: look(root))
     with patch_module_args(options), pytest.raises(SystemExit) as ended:
         apt_sources.main()
     return ended.value.code, json.loads(capsys.readouterr().out)

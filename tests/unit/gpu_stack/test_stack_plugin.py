@@ -366,3 +366,21 @@ def test_an_absent_archive_of_the_controller_blocks_before_anything_is_touched(
     assert [str(archive) in one["message"] for one in named] == (
         [True] if given == "missing" else []
     )
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_a_private_key_that_others_may_read_is_refused_and_never_shown(
+    tmp_path: Path, mode: int
+) -> None:
+    """Of the key no more than its SHA-256 goes to the host."""
+    key, certificate = tmp_path / "mok.key", tmp_path / "mok.pem"
+    key.write_text("MADEUPKEY")
+    certificate.write_text("made up")
+    key.chmod(mode)
+    files = {"key": key, "certificate": certificate}
+    variables = [f"-envidia_driver_signing_{name}_file={path}" for name, path in files.items()]
+    plan, output = run(tmp_path, "--check", "-vvv", *variables)
+    assert "MADEUPKEY" not in output + json.dumps(plan)
+    refused = "is a private key that others than its owner may read" in output
+    assert refused is (mode == 0o644)
+    assert bool(plan) is (mode == 0o600)

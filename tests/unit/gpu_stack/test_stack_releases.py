@@ -11,19 +11,11 @@ import converged_host as made
 import pytest
 from gpu_stack import room
 from gpu_stack.components import cuda, cudnn
-from gpu_stack.components.nvidia_driver import kernel_rules
 from gpu_stack.components.tensorflow import rules as tensorflow_rules
 from gpu_stack.host import loader
 from gpu_stack.host.context import Context, run_nothing
 
 GIB = 1 << 30
-# A certificate in DER, as dkms writes its own, and another one.
-CERTIFICATE = b"\x30\x82\x03\x0d" + bytes(range(256)) * 3
-OTHER = b"\x30\x82\x02\x0d" + bytes(range(255, -1, -1)) * 2
-EFIVARS = "/sys/firmware/efi/efivars/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"
-MOKVAR = "/sys/firmware/efi/mok-variables/MokListRT"
-DKMS = ("/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub")
-SHIM = ("/var/lib/shim-signed/mok/MOK.priv", "/var/lib/shim-signed/mok/MOK.der")
 
 
 def host(root: Path, packages: Mapping[str, str], files: Mapping[str, bytes] | None = None) -> Any:
@@ -72,48 +64,6 @@ def test_cudas_version_is_seen_by_any_releases_libcudart(
     context.row = {"cuda": row}
     context._loader = loader.parse("")
     assert cuda.look(context)["version"] == version
-
-
-def key(pair: tuple[str, str], public: bytes = CERTIFICATE) -> dict[str, bytes]:
-    return {pair[0]: b"private", pair[1]: public}
-
-
-@pytest.mark.parametrize("pair", [DKMS, SHIM])
-@pytest.mark.parametrize("place", [EFIVARS, MOKVAR])
-def test_a_key_that_dkms_3_made_counts_once_it_is_enrolled(
-    tmp_path: Path, pair: tuple[str, str], place: str
-) -> None:
-    """dkms 3 makes a key with the first module it builds; nobody has told the firmware of it."""
-    three = {"dkms": "3.0.10-8+deb12u1"}
-    one = tmp_path / "one"
-    assert kernel_rules.module_key(host(one, three, key(pair))) is False
-    other = {place: b"\x06\0\0\0" + OTHER + b"end"}
-    assert kernel_rules.module_key(host(tmp_path / "two", three, {**key(pair), **other})) is False
-    listed = {place: b"\x06\0\0\0" + OTHER + CERTIFICATE + b"end"}
-    assert kernel_rules.module_key(host(tmp_path / "three", three, {**key(pair), **listed})) is True
-    # an enrolled certificate without its private key signs nothing
-    public = {pair[1]: CERTIFICATE, **listed}
-    assert kernel_rules.module_key(host(tmp_path / "four", three, public)) is False
-
-
-def test_an_empty_certificate_is_in_no_list(tmp_path: Path) -> None:
-    files = {**key(DKMS, b""), EFIVARS: OTHER}
-    assert kernel_rules.module_key(host(tmp_path, {"dkms": "3.2.2-1~deb13u1"}, files)) is False
-
-
-def test_a_list_that_cannot_be_read_is_no_list(tmp_path: Path) -> None:
-    files = {**key(DKMS), EFIVARS + "/as-a-directory": b"", MOKVAR: CERTIFICATE}
-    assert kernel_rules.module_key(host(tmp_path, {"dkms": "3.2.2-1~deb13u1"}, files)) is True
-
-
-def test_the_first_dkms_that_makes_a_key_is_asked_for_more(tmp_path: Path) -> None:
-    assert kernel_rules.module_key(host(tmp_path, {"dkms": "3~"}, key(DKMS))) is False
-
-
-@pytest.mark.parametrize("packages", [{}, {"dkms": "2.8.4-3"}])
-def test_a_key_that_somebody_made_counts_as_it_is(tmp_path: Path, packages: dict[str, str]) -> None:
-    assert kernel_rules.module_key(host(tmp_path / "one", packages, key(DKMS))) is True
-    assert kernel_rules.module_key(host(tmp_path / "two", packages)) is False
 
 
 # To fetch and unpacked: what the indices say of each release (bytes, 2026-11-21), and the room for

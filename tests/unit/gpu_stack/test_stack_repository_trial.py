@@ -143,7 +143,7 @@ def test_the_module_fails_where_another_apt_stays_and_fetches_nothing_in_check_m
     assert (code, result["usable"], apt.read("calls")) == (0, True, before)
 
     apt.says(100, LOCKED)
-    code, result = ran(capsys)
+    code, result = ran(capsys, wait=0)
     assert (code, result["msg"]) == (1, "Another apt is at work. " + LOCKED)
 
 

@@ -24,12 +24,17 @@ ROOM = 19 * GIB // 2
 
 
 def full(
-    free: int, *, own: str | None = "2.9.3", beside: Any = MISSING, part: Any = None
+    free: int,
+    *,
+    own: str | None = "2.9.3",
+    beside: Any = MISSING,
+    part: Any = None,
+    venvs: Any = None,
 ) -> list[Any]:
     """What a disk with this much room says of the current environment and one beside it."""
     seen = {
         "platform": {"distribution": "debian", "release": "12"},
-        "preflight": {"disk": {"/opt/tensorflow": {"free": free, "device": 1}}},
+        "preflight": {"disk": {"/opt/tensorflow": {"free": free, "device": 1}}, "venvs": venvs},
         "state": {
             "cuda": {"version": "11.8.0"},
             "tensorflow": {"version": own, "beside": {tensorflow.directory(OTHER): beside}},
@@ -61,6 +66,24 @@ def test_all_that_is_missing_is_added_up() -> None:
     ((message, _hint),) = full(12 * GIB - 1, own=None, part=OWN)
     assert "(tensorflow in /opt/tensorflow, tensorflow 2.14.1 in /opt/tensorflow)" in message
     assert full(12 * GIB, own=None, part=OWN) == []
+
+
+BUILT = [("new", True), ("anew", True), ("changed", False), ("removed", False)]
+
+
+@pytest.mark.parametrize(("kind", "needs"), BUILT)
+def test_an_environment_built_beside_the_one_in_use_needs_its_room(kind: str, needs: bool) -> None:
+    """One that is only changed in its place does not; what happens to another is no matter."""
+    current, other = tensorflow.directory(OWN), tensorflow.directory(OTHER)
+    small = 5 * GIB // 2
+    venvs = {current: {"kind": kind}, "2.4.0-x": {"kind": "new"}}
+    found = full(small - 1, beside=FINISHED, part=OWN, venvs=venvs)
+    assert [("(tensorflow in" in message) for message, _hint in found] == [True] * needs
+    assert full(small, beside=FINISHED, part=OWN, venvs=venvs) == []
+    venvs = {other: {"kind": kind}}
+    found = full(ROOM - 1, beside=FINISHED, part=OWN, venvs=venvs)
+    assert [("(tensorflow 2.14.1 in" in message) for message, _hint in found] == [True] * needs
+    assert full(ROOM, beside=FINISHED, part=OWN, venvs=venvs) == []
 
 
 INSTALLER = {"/var/cache/provision": 7 * GIB // 2, "/var": 7 * GIB // 2}

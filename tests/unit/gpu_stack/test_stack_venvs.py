@@ -335,6 +335,22 @@ def test_who_uses_which_environment(host: Host) -> None:
     assert list(found) == ["a", "b"]
 
 
+def test_users_are_named_once_each_in_order_of_their_numbers_and_never_this_process(
+    host: Host,
+) -> None:
+    """An environment that isn't there any more has none."""
+    host.write("/opt/tensorflow/mine/bin/x", "")
+    jobs = range(99999990, 100000010)
+    for pid in (*jobs, os.getpid()):
+        maps = f"7f00 {VENV}/lib/x.so\n7f01 /opt/tensorflow/mine/lib/y.so\n"
+        host.write(f"/proc/{pid}/maps", maps)
+        host.write(f"/proc/{pid}/comm", f"job{pid % 7}\n")
+    host.write("/proc/77/maps", "7f00 /opt/tensorflow/gone/lib/x.so\n")
+    venvs = (VENV, "/opt/tensorflow/mine", "/opt/tensorflow/gone")
+    found = venv_use.names_of_users(Context(root=str(host.root)), venvs)
+    assert found == [f"pid {pid} (job{pid % 7})" for pid in jobs]
+
+
 def test_a_process_that_ends_meanwhile_uses_nothing(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

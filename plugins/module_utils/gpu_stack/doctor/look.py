@@ -12,7 +12,7 @@ import stat
 
 from .. import host_rules
 from ..components import nvidia_driver
-from ..components.nvidia_driver import kernel_rules
+from ..components.nvidia_driver import signing
 from ..host import apt, platform
 from ..type_checking import TYPE_CHECKING
 from . import keys, libraries
@@ -258,9 +258,7 @@ def look(context: Context, facts: Facts, logs: Sequence[str] | None = ()) -> dic
         "builds": builds(context),
         "dkms": sorted(n for n in context.packages if re.search(r"nvidia.*dkms", n)),
         "metapackages": metapackages(context),
-        "certificate": next(
-            (public for key, public in kernel_rules.MODULE_KEYS if context.exists(public)), None
-        ),
+        "certificate": signing.look(context)["certificate"] or None,
         "driver_packages": {
             name: package["version"]
             for name, package in context.packages.items()

@@ -26,6 +26,8 @@ LOCKED = re.compile(
     r"Could not get lock|frontend lock|(?:database|status area) (?:area )?is locked"
 )
 ERROR = re.compile(r"E: |dpkg: error")
+# More of apt's errors only repeat the first.
+MANY = 4
 NOT_FETCHED = re.compile(r"Failed to fetch|Unable to fetch")
 # For exact versions alone: nothing else that these options allow is done.
 INSTALL = (
@@ -72,6 +74,26 @@ def errors(answer: Result) -> list[str]:
     """apt's and dpkg's errors, each once, without passwords."""
     lines = [apt.bare(line) for line in answer.err.splitlines() if ERROR.match(line)]
     return list(dict.fromkeys(lines))
+
+
+def words(answer: Result) -> str:
+    """apt's first errors, or what it wrote instead."""
+    said = " ".join(errors(answer)[:MANY]) or apt.bare(answer.err.strip())
+    return said or f"it ended with {answer.rc}"
+
+
+def install(title: str, argv: list[str], wait: int) -> None:
+    """Runs the command that installs `title`; RefusalError with apt's words."""
+    answer = run(argv, wait)
+    if answer.rc == 0:
+        return
+    said = words(answer)
+    todo = (
+        "Nothing was installed: run again when that address answers."
+        if NOT_FETCHED.search(said)
+        else "Run again: what is left half way is finished first."
+    )
+    raise RefusalError(f"apt could not install {title}: {said} {todo}")
 
 
 def lock_timeout(wait: int) -> str:

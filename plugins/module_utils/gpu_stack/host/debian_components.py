@@ -106,7 +106,14 @@ class Wish:
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """What the module of these parameters returns; raises RefusalError."""
-    context, wish = Context(), Wish(params)
+    try:
+        return _settle(Wish(params), check_mode)
+    except OSError as error:
+        raise RefusalError(f"{params['path']} could not be written: {error}") from error
+
+
+def _settle(wish: Wish, check_mode: bool) -> dict[str, Any]:
+    context = Context()
     obstructed = _make_way(context, wish.path, check_mode)
     known = targets()
     uris = list(dict.fromkeys(target.uri for target in known if target.suite in wish.suites))

@@ -19,12 +19,11 @@ import re
 from .. import registered_repositories
 from ..type_checking import TYPE_CHECKING
 from . import apt
+from .context import Context
 from .kept_names import free_name
 
 if TYPE_CHECKING:
     from typing import Any, Iterator
-
-    from .context import Context
 
 OURS = "provision-"
 
@@ -39,6 +38,23 @@ REPOSITORIES = {
     )
     for name, said in registered_repositories.REPOSITORIES.items()
 }
+
+
+class RefusalError(Exception):
+    """The entries could not be put aside."""
+
+
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """What the module of these parameters returns; raises RefusalError."""
+    context, name, url = Context(), params["repository"], params["url"]
+    if name not in REPOSITORIES:
+        known = ", ".join(REPOSITORIES)
+        raise RefusalError(f"no component has a repository {name}; there are {known}")
+    try:
+        stale = (stale_files if check_mode else put_aside)(context, name, url)
+    except OSError as error:
+        raise RefusalError(f"apt's sources could not be put aside: {error}") from error
+    return {"changed": bool(stale), "stale": stale, "signed_by": signed_by(context, name, url)}
 
 
 def stale_files(context: Context, name: str, url: str) -> list[str]:

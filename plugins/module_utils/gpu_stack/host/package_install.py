@@ -9,7 +9,7 @@ import shlex
 import time
 
 from ..type_checking import TYPE_CHECKING
-from . import apt, apt_commands, dpkg, package_lists
+from . import apt_commands, dpkg, package_lists
 from .apt_commands import RefusalError
 from .context import Context
 
@@ -23,8 +23,6 @@ INSTALLED = re.compile(r"^Inst ([^ :]+)", re.M)
 WHY = "${Package} (needs: ${Pre-Depends} ${Depends}; conflicts: ${Conflicts} ${Breaks})\\n"
 RECORD = re.compile(r"^Package: (\S+).*?^Version: (\S+).*?^SHA256: (\S+)", re.M | re.S)
 KEEP = ("1", "yes", "true", "with", "on", "enable")
-# More of apt's errors only repeat the first.
-MANY = 4
 
 
 class Wish:
@@ -200,10 +198,10 @@ def install(wish: Wish, plan: Plan, conffiles: list[str], wait: int) -> list[str
     began = moment()
     command = [*apt_commands.INSTALL, apt_commands.lock_timeout(wait)]
     if plan.missing:
-        _run(wish, [*command, "install", *plan.missing], wait)
+        apt_commands.install(wish.title, [*command, "install", *plan.missing], wait)
     kept = keep(conffiles)
     if plan.again:
-        _run(wish, [*command, *REINSTALL, "install", *plan.again], wait)
+        apt_commands.install(wish.title, [*command, *REINSTALL, "install", *plan.again], wait)
     forget_downloads(began)
     return kept
 
@@ -222,21 +220,6 @@ def keep(conffiles: list[str]) -> list[str]:
 def moment() -> float:
     """Now, as the earliest stamp that a file can get: that of the kernel's last tick."""
     return time.time() - 0.02
-
-
-def _run(wish: Wish, argv: list[str], wait: int) -> None:
-    answer = apt_commands.run(argv, wait)
-    if answer.rc == 0:
-        return
-    errors = apt_commands.errors(answer)[:MANY]
-    words = " ".join(errors) or apt.bare(answer.err.strip()) or f"it ended with {answer.rc}"
-    nowhere = apt_commands.NOT_FETCHED.search(words)
-    todo = (
-        "Nothing was installed: run again when that address answers."
-        if nowhere
-        else "Run again: what is left half way is finished first."
-    )
-    raise RefusalError(f"apt could not install {wish.title}: {words} {todo}")
 
 
 def forget_downloads(began: float) -> None:

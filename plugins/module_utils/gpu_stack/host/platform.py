@@ -74,6 +74,9 @@ def container(context: Context) -> bool:
     """
     if context.read("/run/systemd/container"):
         return True
+    # As systemd-detect-virt does: managers that speak systemd's container interface.
+    if context.exists("/run/host/container-manager"):
+        return True
     if context.exists("/run/.containerenv") or context.exists("/.dockerenv"):
         return True
     environment = context.read_bytes("/proc/1/environ") or b""

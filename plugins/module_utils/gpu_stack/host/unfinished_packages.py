@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import re
 
+from ..type_checking import TYPE_CHECKING
 from . import apt_commands, dpkg
 from .apt_commands import RefusalError
+
+if TYPE_CHECKING:
+    from typing import Any
 
 FLAGS = "${db:Status-Eflag} ${db:Status-Status} ${Package}\\n"
 STATES = "${db:Status-Abbrev} ${Package}\\n"
@@ -14,6 +18,14 @@ STATES = "${db:Status-Abbrev} ${Package}\\n"
 UNFINISHED = re.compile(r"^(?:.[HUFWt]|..R)")
 # From dkms 3 on a module that can't be built fails the packages of the kernel and its headers.
 KERNEL = re.compile(r"^.[FU] +linux-(?:headers|image)-")
+
+
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """What the module of these parameters returns; raises RefusalError."""
+    unfinished = look()
+    if unfinished and not check_mode:
+        finish(set(params["ours"]), set(params["tolerated"]), params["kernels"], params["wait"])
+    return {"changed": unfinished, "unfinished": unfinished}
 
 
 def look() -> bool:

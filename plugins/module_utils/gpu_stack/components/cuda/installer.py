@@ -71,6 +71,13 @@ class Installer(
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """What the module of these parameters returns; raises RefusalError."""
+    try:
+        return _settle(params, check_mode)
+    except OSError as error:
+        raise RefusalError(f"The local installer could not be brought: {error}.") from error
+
+
+def _settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     names = ("url", "directory", "repository", "ca_bundle")
     url, directory, repository, ca_bundle = (params[name] for name in names)
     sha256 = (params["sha256"] or "").lower()

@@ -134,6 +134,11 @@ class Containerd(CriRuntime):
         f"Would take the runtime nvidia out of {CONFIG}, and restart containerd where it runs"
     )
     journal = "journalctl -u containerd says why."
+    title = "containerd"
+    shown = "containerd config dump shows what containerd makes of it"
+    is_written = "The table is written."
+    restarted_to = "read the runtime"
+    cure = "Stop them when their users agree"
 
     # the file
 
@@ -228,33 +233,6 @@ class Containerd(CriRuntime):
         if not _split(content)[1]:
             return {"changed": False, "saved": None}
         return self._put(content, _without(content))
-
-    # what a person is told
-
-    def unserved(self, state: State) -> str | None:
-        required = self.wish() == "required"
-        if not required or state["installed"] or self.comes_later:
-            return None
-        return (
-            "nvidia_container_toolkit_containerd is required, and containerd is not installed. "
-            "Install it first, or set it to auto. Nothing was changed."
-        )
-
-    def unready(self, state: State, written: dict[str, Any] | None = None) -> str | None:
-        if state["fault"] is not None:
-            return (
-                f"{state['fault']}. It was left as it is, and nothing was changed: repair it "
-                "(containerd config dump shows what containerd makes of it), or set "
-                "nvidia_container_toolkit_containerd to none."
-            )
-        if not self.due(state) or state["loses"] is None:
-            return None
-        done = "The table is written." if written and written["changed"] else "Nothing was changed."
-        return (
-            "containerd has to be restarted to read the runtime, and containers would be lost: "
-            f"{state['loses']}. Stop them when their users agree, then run again; or set "
-            f"nvidia_container_toolkit_containerd to none. {done}"
-        )
 
     # without it
 

@@ -88,6 +88,14 @@ class Crio(CriRuntime):
     )
     would_forget = f"Would remove {DROPIN}, and restart CRI-O where it runs"
     journal = "journalctl -u crio says why."
+    title = "CRI-O"
+    shown = "crio config shows what CRI-O makes of it"
+    is_written = "It is written."
+    restarted_to = "know the runtime"
+    cure = (
+        "Drain the node when its users agree, or give the unit KillMode=process (systemctl edit "
+        "crio)"
+    )
 
     # the drop-in
 
@@ -212,33 +220,6 @@ class Crio(CriRuntime):
         note_restart(self.context, crio.OWED, crio.daemon(self.context))
         os.unlink(path)
         return {"changed": True, "saved": saved, "diff": self.difference(content, None)}
-
-    # what a person is told
-
-    def unserved(self, state: State) -> str | None:
-        if self.wish() != "required" or state["installed"]:
-            return None
-        return (
-            "nvidia_container_toolkit_crio is required, and CRI-O is not installed. Install it "
-            "first, or set it to auto. Nothing was changed."
-        )
-
-    def unready(self, state: State, written: dict[str, Any] | None = None) -> str | None:
-        if state["fault"] is not None:
-            return (
-                f"{state['fault']}. It was left as it is, and nothing was changed: repair it (crio "
-                "config shows what CRI-O makes of it), or set nvidia_container_toolkit_crio to "
-                "none."
-            )
-        if not self.due(state) or state["loses"] is None:
-            return None
-        done = "It is written." if written and written["changed"] else "Nothing was changed."
-        return (
-            "CRI-O has to be restarted to know the runtime, and containers would be lost: "
-            f"{state['loses']}. Drain the node when its users agree, or give the unit "
-            "KillMode=process (systemctl edit crio), then run again; or set "
-            f"nvidia_container_toolkit_crio to none. {done}"
-        )
 
     def started(self) -> None:
         """RefusedError where the crio that runs can be asked and does not know the runtime.

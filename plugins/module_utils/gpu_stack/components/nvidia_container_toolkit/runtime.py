@@ -178,6 +178,9 @@ class CriRuntime(Runtime):
     facts: Any = None
     # The role's option for it.
     option = ""
+    # Its name within a sentence; what shows how it reads its configuration; what is written then;
+    # why it is restarted, and what has to happen before.
+    title = shown = is_written = restarted_to = cure = ""
 
     def unwritten(self, fault: str) -> str:
         return f"{fault}. It was left as it is; set {self.option} to none where that is meant."
@@ -212,3 +215,26 @@ class CriRuntime(Runtime):
 
     def due(self, state: State) -> bool:
         return state["owed"] or not state["right"]
+
+    def unserved(self, state: State) -> str | None:
+        if self.wish() != "required" or state["installed"] or self.comes_later:
+            return None
+        return (
+            f"{self.option} is required, and {self.title} is not installed. Install it first, or "
+            "set it to auto. Nothing was changed."
+        )
+
+    def unready(self, state: State, written: dict[str, Any] | None = None) -> str | None:
+        if state["fault"] is not None:
+            return (
+                f"{state['fault']}. It was left as it is, and nothing was changed: repair it "
+                f"({self.shown}), or set {self.option} to none."
+            )
+        if not self.due(state) or state["loses"] is None:
+            return None
+        done = self.is_written if written and written["changed"] else "Nothing was changed."
+        return (
+            f"{self.title} has to be restarted to {self.restarted_to}, and containers would be "
+            f"lost: {state['loses']}. {self.cure}, then run again; or set {self.option} to none. "
+            f"{done}"
+        )

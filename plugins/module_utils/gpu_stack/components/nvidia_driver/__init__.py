@@ -12,7 +12,14 @@ import functools
 from ...change import change
 from ...host import apt, debian_versions, dpkg, file_state, logins, package_files, platform
 from ...type_checking import TYPE_CHECKING
-from . import displaced, driver_method, driver_packages, running_driver
+from . import (
+    displaced,
+    driver_method,
+    driver_packages,
+    running_driver,
+    signing,
+    signing_files,
+)
 
 if TYPE_CHECKING:
     from typing import Any
@@ -188,6 +195,8 @@ def look(context: Context) -> dict[str, Any]:
         "modules": {
             kernel: driver_method.module(context, kernel, row) for kernel in kernels(context)
         },
+        "signing": signing_files.look(context, signing.dkms_signs_always(context)),
+        "signatures": signing.verdicts(context, kernels(context), driver_method.loaded_as(row)),
         "pins": pins,
         "upgrades": context.read(UPGRADES),
         "blacklist": context.read(BLACKLIST),
@@ -230,6 +239,7 @@ def _link_changes(state: State) -> Changes:
 
 def _kernel_changes(row: Row, state: State) -> Changes:
     changes = []
+    refused = signing.refused(state.get("signatures") or {})
     if not state["kernels"]:
         changes.append(
             change(NAME, "kernel module", None, row["version"], "no kernel image is installed")
@@ -241,6 +251,10 @@ def _kernel_changes(row: Row, state: State) -> Changes:
             changes.append(
                 change(NAME, "module for kernel " + kernel, built, row["version"], reason)
             )
+        elif not driver_method.prebuilt(row) and kernel in refused:
+            reason = "Secure Boot is on, and the kernel would refuse it"
+            item = "module for kernel " + kernel
+            changes.append(change(NAME, item, refused[kernel], "signed", reason))
     reason = "nouveau would take the GPU at boot"
     changes += _file(BLACKLIST, state["blacklist"], BLACKLIST_TEXT, state, reason)
     for path in state["initramfs_older"]:
@@ -352,6 +366,7 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
     if scope == "full":
         if not driver_method.prebuilt(row):
             changes += _build_changes(state)
+            changes += signing_files.differ(NAME, state.get("signing") or {})
         if wants_fabric(options, state):
             changes += _fabric_changes(row, state, hold)
         changes += _kernel_changes(row, state)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 
-from ...host import apt_commands
+from ...host import apt_commands, platform
 from ...host.apt_commands import RefusalError
+from ...host.context import Context
 from ...type_checking import TYPE_CHECKING
-from . import driver_method, make_log
+from . import driver_method, make_log, signing
 
 if TYPE_CHECKING:
     from typing import Any
@@ -71,6 +72,9 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     version = params["version"]
     name = name_of(version, params["platforms_own"])
     kernels = lacking(params["kernels"], version, name)
+    file = name if name == driver_method.DEBIAN_MODULE else "nvidia"
+    refused = _refused([kernel for kernel in params["kernels"] if kernel not in kernels], file)
+    kernels = [kernel for kernel in params["kernels"] if kernel in [*kernels, *refused]]
     stale = others(version, name)
     result: dict[str, Any] = {
         "changed": bool(kernels or stale),
@@ -81,6 +85,9 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if kernels:
             result["msg"] = f"Would build the kernel module for {', '.join(kernels)}"
         return result
+    for kernel in refused:
+        # DKMS would install the module that it has, unsigned as it is.
+        apt_commands.run(["dkms", "remove", "-m", name, "-v", version, "-k", kernel])
     _build(kernels, version, name, params["module"])
     for module, old in stale:
         answer = apt_commands.run(["dkms", "remove", "-m", module, "-v", old, "--all"])
@@ -89,12 +96,29 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     return result
 
 
+def _refused(kernels: list[str], file: str) -> list[str]:
+    """Those kernels that will not take their module under Secure Boot."""
+    context = Context()
+    context.platform = platform.look(context)
+    return list(signing.refused(signing.verdicts(context, kernels, file)))
+
+
 def _build(kernels: list[str], version: str, name: str, module: str) -> None:
     command = ["dkms", "install", "-m", name, "-v", version, "-k"]
-    answers = [apt_commands.run([*command, kernel, "--force"]) for kernel in kernels]
-    failed = any(answer.rc != 0 for answer in answers)
-    if not failed and not lacking(kernels, version, name):
+    words, errors, failed = "", [], False
+    for kernel in kernels:
+        answer = apt_commands.run([*command, kernel, "--force"])
+        if answer.rc == 0:
+            continue
+        failed = True
+        # The next build takes the log's place.
+        words = words or make_log.words(version, module, [kernel])
+        if answer.err:
+            errors.append(answer.err.strip())
+    lack = lacking(kernels, version, name)
+    if not failed and not lack:
         return
-    words = make_log.words(version, module) or "The kernel module was not built."
-    errors = " / ".join(answer.err.strip() for answer in answers if failed and answer.err)
-    raise RefusalError(f"{words} Kernel: {', '.join(kernels)}. {errors}".strip())
+    words = words or make_log.words(version, module, lack) or "The kernel module was not built."
+    raise RefusalError(
+        f"{words} Kernel: {', '.join(lack or kernels)}. {' / '.join(errors)}".strip()
+    )

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import stat
 
-from ...host import apt, apt_commands, package_install, package_lists, service_starts
+from ...host import apt_commands, package_install, package_lists, service_starts
 from ...host.apt_commands import RefusalError
-from ...host.context import Context, Result
+from ...host.context import Context
 from ...host.package_install import CHANGED, REINSTALL, REMOVED
 from ...host.unfinished_packages import fix_broken
 from ...type_checking import TYPE_CHECKING
@@ -265,7 +265,7 @@ def remove_others(wish: Wish, check_mode: bool) -> dict[str, Any]:
     names = ", ".join(wish.others)
     simulated = apt_commands.run([*REPLACE, "--simulate", "remove", *wish.others])
     if simulated.rc != 0:
-        raise RefusalError(f"apt cannot take {names} away: {_words(simulated)}")
+        raise RefusalError(f"apt cannot take {names} away: {apt_commands.words(simulated)}")
     others = [
         name for name in dict.fromkeys(REMOVED.findall(simulated.out)) if name not in wish.others
     ]
@@ -280,7 +280,7 @@ def remove_others(wish: Wish, check_mode: bool) -> dict[str, Any]:
     command = [*REPLACE, apt_commands.lock_timeout(wish.wait), "remove", *wish.others]
     answer = apt_commands.run(command, wish.wait)
     if answer.rc != 0:
-        raise RefusalError(f"apt could not remove {names}: {_words(answer)} Run again.")
+        raise RefusalError(f"apt could not remove {names}: {apt_commands.words(answer)} Run again.")
     return {"changed": True, "removed": wish.others}
 
 
@@ -289,7 +289,7 @@ def _run(wish: Wish, argv: list[str]) -> str:
     answer = apt_commands.run(argv, wish.wait)
     if answer.rc == 0:
         return str(answer.out)
-    words = [f"apt could not install the driver: {_words(answer)}"]
+    words = [f"apt could not install the driver: {apt_commands.words(answer)}"]
     if "dkms" in answer.out + answer.err:
         words.insert(0, make_log.words(wish.version, wish.module))
     if apt_commands.NOT_FETCHED.search(" ".join(apt_commands.errors(answer))):
@@ -297,9 +297,3 @@ def _run(wish: Wish, argv: list[str]) -> str:
             "Run again when that address answers: apt installs nothing before it has everything."
         )
     raise RefusalError(" ".join(part for part in words if part))
-
-
-def _words(answer: Result) -> str:
-    """apt's first errors, or what it wrote instead."""
-    errors = apt_commands.errors(answer)[: package_install.MANY]
-    return " ".join(errors) or apt.bare(answer.err.strip()) or f"it ended with {answer.rc}"

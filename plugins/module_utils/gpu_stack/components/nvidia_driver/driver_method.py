@@ -166,6 +166,11 @@ def _debian(row: Row) -> bool:
     return source(row) == DISTRIBUTION and (not row or "nvidia-kernel-dkms" in kernel)
 
 
+def loaded_as(row: Row) -> str:
+    """The module's file, without its ending."""
+    return DEBIAN_MODULE if _debian(row) else "nvidia"
+
+
 def module(context: Context, kernel: str, row: Row) -> str | None:
     """Version of the module that `kernel` would load; None without one.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from ...host import debian_versions
 from ...host.processes import text_of
 from ...rules import rules_of
 from ...type_checking import TYPE_CHECKING
 from .. import nvidia_driver
-from . import driver_method, kernel_headers, kernel_words, running_driver
+from . import driver_method, kernel_headers, kernel_words, running_driver, signing, signing_words
 from .rules import replaces, scope
 
 if TYPE_CHECKING:
@@ -21,42 +20,15 @@ if TYPE_CHECKING:
 # What NVIDIA's modules add to an initramfs where they are put into it.
 MODULES_IN_INITRAMFS = (1 << 30) // 16
 
-# The key that DKMS signs modules with, and its certificate as mokutil enrols it (DER).
-MODULE_KEYS = (
-    ("/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub"),
-    ("/var/lib/shim-signed/mok/MOK.priv", "/var/lib/shim-signed/mok/MOK.der"),
-)
-
-# The certificates that shim trusts, in EFI signature lists. A long list is only in the second
-# place (Linux, drivers/firmware/efi/mokvar-table.c).
-ENROLLED = ("/sys/firmware/efi/efivars/MokListRT*", "/sys/firmware/efi/mok-variables/MokListRT*")
-
 
 def secure_boot(context: Context) -> bool | None:
-    """Whether the firmware enforces Secure Boot; None without the variable (BIOS, container).
-
-    The variable's content is four bytes of attributes and one byte of value.
-    """
-    for path in context.glob("/sys/firmware/efi/efivars/SecureBoot-*"):
-        data = context.read_bytes(path)
-        if data:
-            return bool(data[-1] == 1)
-    return None
+    """Whether the firmware enforces Secure Boot; None where it does not say."""
+    return signing.secure_boot(context)
 
 
 def module_key(context: Context) -> bool:
-    """Whether DKMS signs modules with a key that this machine's firmware trusts.
-
-    Up to dkms 2 a key exists only where an administrator created it. dkms 3 creates one with the
-    first module that it builds, so its certificate must be among the enrolled ones.
-    """
-    certificates = [public for key, public in MODULE_KEYS if context.exists(key)]
-    dkms = context.packages.get("dkms")
-    if dkms is None or debian_versions.compare(dkms["version"], "3~") < 0:
-        return bool(certificates)
-    enrolled = [context.read_bytes(path) for glob in ENROLLED for path in context.glob(glob)]
-    certificate_contents = [data for data in map(context.read_bytes, certificates) if data]
-    return any(content in data for content in certificate_contents for data in enrolled if data)
+    """Whether DKMS signs modules with a key that this machine trusts."""
+    return bool(signing.look(context)["enrolled"])
 
 
 def headers(context: Context, kernel: str) -> str:
@@ -135,15 +107,14 @@ def secure_boot_unsigned(
         return []
     if host["preflight"].get("module_key"):
         return []
-    return [
-        (
-            "Secure Boot is on: the kernel will refuse the module that DKMS builds, for no key "
-            "that the firmware trusts signs it",
-            "switch Secure Boot off in the firmware, or enrol a key of your own (mokutil --import; "
-            "it asks at the console on the next boot) and let DKMS sign with it; on Ubuntu take "
-            "driver_source: distribution, whose modules Canonical signs",
-        )
-    ]
+    state = host["state"]["nvidia_driver"]
+    signatures = state.get("signatures") or {}
+    built = {state["modules"].get(kernel) for kernel in signatures}
+    # Somebody signs them another way, and the kernels take them.
+    taken = built == {row["nvidia_driver"]["version"]}
+    if taken and set(signatures.values()) == {signing.TRUSTED}:
+        return []
+    return [signing_words.unsigned(host["preflight"].get("signing") or {})]
 
 
 def _nouveau(host: Facts, options: Options) -> bool:
@@ -255,6 +226,7 @@ FACTS = {
     "boot": boot,
     "secure_boot": secure_boot,
     "module_key": module_key,
+    "signing": signing.look,
     "headers": all_headers,
     "compilers": compilers,
     "boot_words": boot_words,

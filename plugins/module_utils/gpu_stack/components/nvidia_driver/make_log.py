@@ -5,22 +5,29 @@ from __future__ import annotations
 import os
 import re
 
+from ...type_checking import TYPE_CHECKING
 from . import driver_method
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 # "file:line:column: error: ..."; the compiler's own command lines hold the word too.
 ERROR = re.compile(r":[0-9]+: (fatal )?error: ")
+# The first line of DKMS's log.
+KERNEL = re.compile(r"^DKMS make\.log for \S+ for kernel (\S+)", re.M)
 NAMES = ("nvidia", "nvidia-srv")
 # Lines in a message, and characters of a line.
 MANY = 3
 LONG = 300
 
 
-def words(version: str, module: str) -> str:
-    """The compiler's errors of the latest build of this version; "" where there was none.
+def words(version: str, module: str, kernels: Collection[str] = ()) -> str:
+    """The compiler's errors of the latest build of this version that failed; "" without one.
 
-    module: what DKMS calls the platform's own.
+    module: what DKMS calls the platform's own. kernels: those that lack the module; all when empty.
     """
-    path = _latest([f"{driver_method.DKMS}/{name}/{version}" for name in (*NAMES, module)])
+    places = [f"{driver_method.DKMS}/{name}/{version}" for name in (*NAMES, module)]
+    path = _latest(places, kernels)
     if path is None:
         return ""
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -30,14 +37,30 @@ def words(version: str, module: str) -> str:
     return f"The kernel module was not built: {said} (whole output on the host: {path})."
 
 
-def _latest(directories: list[str]) -> str | None:
-    paths = [
-        os.path.join(place, "make.log")
-        for directory in directories
-        for place, _directories, files in os.walk(directory)
-        if "make.log" in files
-    ]
-    return max(sorted(paths), key=os.path.getmtime, default=None)
+def _latest(places: list[str], kernels: Collection[str]) -> str | None:
+    """The newest log of a failed build, which DKMS leaves in `build`.
+
+    The log of one that DKMS took for good lies below its kernel, and counts where that one lacks
+    the module all the same.
+    """
+    paths = [os.path.join(place, "build", "make.log") for place in places]
+    failed = [path for path in paths if os.path.isfile(path) and _is_of(path, kernels)]
+    if not failed:
+        folders = [os.path.join(place, kernel) for place in places for kernel in kernels]
+        failed = [
+            os.path.join(folder, "make.log")
+            for start in folders
+            for folder, _directories, files in os.walk(start)
+            if "make.log" in files
+        ]
+    return max(sorted(failed), key=os.path.getmtime, default=None)
+
+
+def _is_of(path: str, kernels: Collection[str]) -> bool:
+    """Whether a log is of one of these kernels; one that names none may be."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        named = KERNEL.search(file.read(4096))
+    return named is None or not kernels or named.group(1) in kernels
 
 
 def _short(line: str) -> str:

@@ -88,7 +88,7 @@ def foreign_driver(
 def _method(host: Facts) -> tuple[str | None, dict[str, str]]:
     """(the method that our pins record, packages left by another one)."""
     state = host["state"]["nvidia_driver"]
-    return state.get("method"), state.get("leftovers") or {}
+    return state.get("method"), state.get("leftovers", {})
 
 
 def packaged_driver(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
+from ...host import platform
 from ...host.apt_commands import RefusalError
+from ...host.context import Context
 from .. import nvidia_driver
 from . import driver_method
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
-
-    from ...host.context import Context
 
 # "5.10.0-32-", "6.1.0-0.deb11.21-" and "6.12.107+deb13-" in front of a kernel's flavour, which can
 # have hyphens of its own ("cloud-amd64").
@@ -25,18 +25,26 @@ def flavour_headers(kernel: str) -> str:
     return HEADERS + RELEASE.sub("", kernel)
 
 
-def look(context: Context, platform: str) -> dict[str, Any]:
+def settle(params: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+    """What the module of these parameters returns; raises RefusalError."""
+    context = Context()
+    context.platform = platform.look(context)
+    context.container = params["container"]
+    return dict(look(context, params["platform"]), changed=False)
+
+
+def look(context: Context, headers: str) -> dict[str, Any]:
     """{"kernels", "headers"}: what to build for, and the options of kernel_headers.Headers.
 
-    platform: the headers metapackage of the platform's kernel. A container runs on a kernel that is
-    not its own and cannot be built for from there. RefusalError where there is no kernel.
+    headers: the metapackage for the platform's kernel. A container runs on a kernel that is not its
+    own and cannot be built for from there. RefusalError where there is no kernel.
     """
     kernels = nvidia_driver.kernels(context)
     if not kernels:
         raise RefusalError(
             "No kernel image is installed under /boot, and the running kernel belongs to the"
             " machine that carries this container: there is nothing to build the module for."
-            f" Install {platform.replace('headers', 'image')}, or set nvidia_driver_scope to"
+            f" Install {headers.replace('headers', 'image')}, or set nvidia_driver_scope to"
             ' "userspace".'
         )
     running = kernels[0] if context.container else context.platform["kernel"]
@@ -46,6 +54,6 @@ def look(context: Context, platform: str) -> dict[str, Any]:
             "kernels": [HEADERS + kernel for kernel in kernels],
             "images": driver_method.following_headers(context),
             "flavour": flavour_headers(running),
-            "platform": platform,
+            "platform": headers,
         },
     }

@@ -7,6 +7,7 @@ only where the wish says so.
 from __future__ import annotations
 
 from ...host.apt_commands import RefusalError
+from ...host.context import Context
 from ...type_checking import TYPE_CHECKING
 from .. import nvidia_driver
 from . import driver_method
@@ -15,14 +16,17 @@ from .driver_method import DISTRIBUTION, NETWORK, RUNFILE
 if TYPE_CHECKING:
     from typing import Any
 
-    from ...host.context import Context
-
 SOURCES = {
     DISTRIBUTION: "the platform's packages",
     NETWORK: "NVIDIA's repository",
     RUNFILE: "NVIDIA's .run file",
 }
 SWITCH = "switch"
+
+
+def settle(params: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+    """What the module of these parameters returns; raises RefusalError."""
+    return dict(check(Context(), **params), changed=False)
 
 
 def look(context: Context, source: str, parts: list[str]) -> dict[str, Any]:

@@ -28,6 +28,8 @@ FILES = (
         nvidia_driver.UPGRADES,
         nvidia_driver.BLACKLIST,
         running_driver.RECORD,
+        "/etc/dkms/provision-sign*",
+        "/etc/dkms/framework.conf.d/provision-signing.conf",
         "/etc/apt/apt.conf.d/*provision-nvidia-driver",
         "/etc/apt/sources.list.d/provision-nvidia-driver*",
         "/etc/apt/keyrings/provision-nvidia-driver*",

@@ -39,7 +39,8 @@ def look(context: Context, state: State) -> dict[str, dict[str, Any]]:
     else:  # TensorFlow is to be absent; removal.py looks for users of all that it removes
         names = [path[len(root) + 1 :] for path, _seen in remains if path != root + "/current"]
         kinds = dict.fromkeys(names, "removed")
-    users = using(context, _resolved(context, root, kinds) if remains is None else {})
+    paths = {name: f"{root}/{name}" for name in kinds} if remains is None else {}
+    users = using(context, _resolved(context, paths))
     venvs: dict[str, dict[str, Any]] = {}
     for name, kind in kinds.items():
         venv = f"{root}/{name}"
@@ -49,16 +50,17 @@ def look(context: Context, state: State) -> dict[str, dict[str, Any]]:
     return venvs
 
 
-def _resolved(context: Context, root: str, names: Iterable[str]) -> dict[str, str]:
+def _resolved(context: Context, paths: dict[str, str]) -> dict[str, str]:
     """{name: real path} of those of these environments that exist."""
-    paths = {name: context.resolve(os.path.join(root, name)) for name in names}
-    return {name: path for name, path in paths.items() if path is not None}
+    resolved = {name: context.resolve(path) for name, path in paths.items()}
+    return {name: path for name, path in resolved.items() if path is not None}
 
 
 def _kinds(context: Context, root: str, state: State) -> dict[str, str]:
     """{directory: what a run does to it} of those that it changes."""
     kinds = dict.fromkeys(state["old"], "removed")
-    locked = context.row or {}
+    locked = context.row
+    assert locked is not None  # noqa: S101 without a row TensorFlow has no changes
     rows = [(locked[tensorflow.NAME], state)]
     for row in locked.get("beside") or []:
         rows.append((row, state["beside"][tensorflow.directory(row)]))
@@ -89,7 +91,7 @@ def using(context: Context, places: dict[str, str]) -> dict[str, list[dict[str, 
 
 def names_of_users(context: Context, venvs: Iterable[str]) -> list[str]:
     """["pid 77 (python)"] of processes that use one of these environments."""
-    users = users_of(context, _resolved(context, "/", venvs))
+    users = users_of(context, _resolved(context, {path: path for path in venvs}))
     every = {user for processes in users.values() for user in processes}
     return [
         f"pid {pid} ({comm})"

@@ -1,0 +1,74 @@
+#!/usr/bin/python
+"""Installs the key that DKMS signs the driver's module with, or takes it away."""
+
+DOCUMENTATION = r"""
+module: driver_signing
+short_description: Have DKMS sign modules with a key of the lab's
+description:
+  - Writes the private key, for root alone, its certificate, and what tells DKMS to use them. dkms 3
+    reads a file in C(/etc/dkms/framework.conf.d); dkms 2, as of Debian 11, gets a C(sign_tool) in
+    C(/etc/dkms/framework.conf), between two marks.
+  - Shows no difference, for the key would be in it.
+options:
+  state:
+    description: V(absent) takes all of it away.
+    type: str
+    choices: [present, absent]
+    default: present
+  key:
+    description: The private key, PEM without a password.
+    type: str
+    default: ""
+  certificate:
+    description: Its certificate, PEM.
+    type: str
+    default: ""
+author:
+  - The provision authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Install the key
+  provision.gpu.driver_signing:
+    key: "{{ lookup('ansible.builtin.file', '/srv/keys/mok.key', rstrip=false) }}"
+    certificate: "{{ lookup('ansible.builtin.file', '/srv/keys/mok.pem', rstrip=false) }}"
+  no_log: true
+"""
+
+RETURN = r"""
+files:
+  description: Paths of the files that were written or removed, or would be.
+  type: list
+  elements: str
+  returned: success
+msg:
+  description: What would be done.
+  type: str
+  returned: in check mode, where something is to do
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
+    signing_key,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
+    RefusalError,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": one_of("present", "absent", default="present"),
+            "key": {"type": "str", "default": "", "no_log": True},
+            "certificate": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    settle(module, signing_key.settle, RefusalError)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+#!/usr/bin/python
+"""Says whether the host is a container, by the rule of the plan."""
+
+DOCUMENTATION = r"""
+module: driver_surroundings
+short_description: Tell whether the host is a container
+description:
+  - A container's kernel is the machine's that carries it, and takes no module from there. Changes
+    nothing.
+author:
+  - The provision authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: See whether this is a container
+  provision.gpu.driver_surroundings:
+  register: surroundings
+"""
+
+RETURN = r"""
+container:
+  description: Whether it is one.
+  type: bool
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import platform
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module.exit_json(changed=False, container=platform.container(Context()))
+
+
+if __name__ == "__main__":
+    main()

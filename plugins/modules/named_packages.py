@@ -1,0 +1,73 @@
+#!/usr/bin/python
+"""Installs packages by their names, at the version that apt offers, without python3-apt."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: named_packages
+short_description: Install packages at the version that apt offers
+description:
+  - Installs those of O(names) that are missing, without what they only recommend. It is refused
+    where apt would remove a package for them. Configuration files that somebody changed stay.
+  - Unlike M(ansible.builtin.apt) it does not need python3-apt, whose installation would fetch the
+    lists of every source and fail with any of them. It fetches no lists.
+  - In check mode apt simulates the installation.
+options:
+  names:
+    description: The packages. C(name=version) asks for a version, or with a C(*) at its end for any
+      that begins so.
+    type: list
+    elements: str
+    required: true
+  force:
+    description: A package of O(names) that is held may be changed, and a newer one replaced.
+    type: bool
+    default: false
+  start:
+    description: Whether services that come with the packages are started.
+    type: bool
+    default: true
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
+"""
+
+EXAMPLES = r"""
+- name: Install a host compiler for nvcc
+  provision.gpu.named_packages:
+    names: [gcc-10, g++-10]
+
+- name: Install the fabric manager of the driver's version
+  provision.gpu.named_packages:
+    names: ["nvidia-fabricmanager-470=470.256.02-*"]
+    force: true
+    start: false
+"""
+
+RETURN = r"""
+packages:
+  description: Those of O(names) that were installed, or would be in check mode.
+  type: list
+  elements: str
+  returned: always
+"""
+
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import named_packages
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
+    RefusalError,
+)
+
+ARGUMENTS = {
+    "names": {"type": "list", "elements": "str", "required": True},
+    "force": {"type": "bool", "default": False},
+    "start": {"type": "bool", "default": True},
+    "wait": WAIT,
+}
+
+
+def main() -> None:
+    run(ARGUMENTS, named_packages.settle, RefusalError)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Packages that are installed by name: which are missing, what apt may do, what it says."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_stack.host import named_packages, service_starts
+from gpu_stack.host.apt_commands import RefusalError
+from gpu_stack.host.context import Context
+
+from plugins.modules import named_packages as module
+from tests.collection import IMPORTABLE
+from tests.collection import module as run_module
+from tests.unit.gpu_stack import apt_host
+from tests.unit.gpu_stack.apt_host import AptHost
+
+ANSIBLE = str(Path(sys.executable).parent / "ansible")
+FABRIC = "nvidia-fabricmanager-470"
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AptHost:
+    """gcc-10 is installed, g++-10 only configured, the fabric manager held at a version."""
+    packages = {
+        "gcc-10": {"version": "10.2.1-6", "want": "install", "status": "installed"},
+        "g++-10": {"version": "10.2.1-6", "want": "deinstall", "status": "config-files"},
+        "dkms": {"version": "2.8.4", "want": "install", "status": "half-configured"},
+        "leaving": {"version": "1", "want": "deinstall", "status": "installed"},
+        FABRIC: {"version": "470.256.02-1", "want": "hold", "status": "installed"},
+    }
+    monkeypatch.setattr(Context, "packages", packages)
+    for name in ("POLICY", "KEPT", "NEW"):
+        monkeypatch.setattr(service_starts, name, str(tmp_path / name))
+    return apt_host.install(monkeypatch)
+
+
+def settle(*names: str, check_mode: bool = False, **options: Any) -> dict[str, Any]:
+    params = apt_host.parameters(module, names=list(names), **options)
+    return named_packages.settle(params, check_mode)
+
+
+def test_only_what_is_missing_is_installed(host: AptHost) -> None:
+    answer = settle("gcc-10", "g++-10", "dkms", "leaving", "make")
+    lacking = ["g++-10", "dkms", "leaving", "make"]
+    assert answer == {"changed": True, "packages": lacking}
+    (call,) = host.calls
+    assert call.startswith("apt-get --yes --no-remove -oAPT::Install-Recommends=no ")
+    assert call.endswith(f" -oDPkg::Lock::Timeout=600 install {' '.join(lacking)}")
+    assert "--allow" not in call
+
+
+def test_where_nothing_is_missing_apt_is_not_called(host: AptHost) -> None:
+    assert settle("gcc-10") == {"changed": False, "packages": []}
+    assert host.calls == []
+
+
+@pytest.mark.parametrize(
+    ("version", "is_missing"),
+    [("470.256.02-*", False), ("470.256.02-1", False), ("470.239.06-*", True), ("470.256", True)],
+)
+def test_a_version_may_be_asked_for_by_its_beginning(
+    host: AptHost, version: str, is_missing: bool
+) -> None:
+    spec = f"{FABRIC}={version}"
+    assert settle(spec)["packages"] == [spec] * is_missing
+
+
+def test_force_lets_a_held_package_be_changed(host: AptHost) -> None:
+    settle(f"{FABRIC}=470.239.06-*", force=True)
+    assert host.ran("--allow-downgrades --allow-change-held-packages --no-remove")
+
+
+def test_check_mode_simulates(host: AptHost) -> None:
+    assert settle("make", check_mode=True)["changed"] is True
+    assert host.ran("--simulate make")
+    host.says("--simulate", (100, "", "E: Unable to locate package make\n"))
+    with pytest.raises(RefusalError, match="could not install make: E: Unable to locate"):
+        settle("make", check_mode=True)
+
+
+@pytest.mark.parametrize(
+    ("start", "check_mode", "is_kept"),
+    [(True, False, False), (False, False, True), (False, True, False)],
+)
+def test_services_are_started_where_asked(
+    host: AptHost,
+    monkeypatch: pytest.MonkeyPatch,
+    start: bool,
+    check_mode: bool,
+    is_kept: bool,
+) -> None:
+    policies: list[bool] = []
+    monkeypatch.setattr(
+        named_packages.apt_commands,
+        "install",
+        lambda *_words: policies.append(os.path.exists(service_starts.POLICY)),
+    )
+    settle("make", start=start, check_mode=check_mode)
+    assert policies == [is_kept]
+    assert not os.path.exists(service_starts.POLICY)
+
+
+def test_what_apt_refuses_is_an_error_in_its_words(host: AptHost) -> None:
+    error = "E: Packages need to be removed but remove is disabled.\n"
+    host.says("install make", (100, "", error))
+    with pytest.raises(RefusalError, match="apt could not install make: E: Packages need to be"):
+        settle("make")
+
+
+def test_the_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that no dpkg has, and an apt-get that knows only one."""
+    program = tmp_path / "apt-get"
+    program.write_text(
+        f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\ncase "$*" in *made-up*) exit 0; esac\n'
+        'echo "E: Unable to locate package" >&2; exit 100\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    def run(*names: str, more: tuple[str, ...] = ()) -> Any:
+        more = (*more, "-e", f"ansible_python_interpreter={sys.executable}")
+        options = {"names": list(names)}
+        return run_module(ANSIBLE, "named_packages", options, *more, path=IMPORTABLE)[0]
+
+    answer = run("dpkg", "made-up", more=("--check",))
+    assert (answer["changed"], answer["packages"]) == (True, ["made-up"])
+    assert run("dpkg")["changed"] is False
+    assert "E: Unable to locate package" in run("absent")["msg"]
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [call.split(" install ")[1] for call in calls] == ["made-up --simulate", "absent"]
