@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from . import transaction
-from .components.cuda import nvidia_cuda
-from .host import running
+from .host import other_sources, running
 from .host.processes import text_of
 from .registered import WITH_PACKAGES
 from .rules import WORK, Rule
@@ -119,7 +118,7 @@ def signed_by_conflict(
     _row: Row | None,
 ) -> Reasons:
     # What is put aside first is in nobody's way then.
-    aside = [entry["item"] for entry in changes if entry["to"] == nvidia_cuda.ASIDE]
+    aside = [entry["item"] for entry in changes if entry["to"] == other_sources.ASIDE]
 
     def settled(files: list[str]) -> bool:
         left = [file for file in files if file not in aside]

@@ -11,7 +11,6 @@ import pytest
 from gpu_stack import host_rules, preflight, room, rules
 from gpu_stack.change import change
 from gpu_stack.components import gpu_env
-from gpu_stack.components.cuda import nvidia_cuda
 from gpu_stack.components.cuda import rules as cuda_rules
 from gpu_stack.components.cudnn import rules as cudnn_rules
 from gpu_stack.components.gpu_env import rules as env_rules
@@ -19,7 +18,7 @@ from gpu_stack.components.gpu_front_door import rules as front_door_rules
 from gpu_stack.components.gpu_workspace import rules as workspace_rules
 from gpu_stack.components.nvidia_driver import kernel_rules
 from gpu_stack.components.tensorflow import rules as tensorflow_rules
-from gpu_stack.host import gpu_models, processes, surroundings
+from gpu_stack.host import gpu_models, other_sources, processes, surroundings
 from gpu_stack.host.context import SILENT, Context, Result
 
 from .test_preflight import ADA, CHANGES, GB, GOOD, JOB, PEOPLE, WORKSPACES, held, reasons
@@ -830,7 +829,7 @@ def test_a_conflict_that_the_run_puts_aside_is_none(aside: list[str], told: list
     found["preflight"]["signed_by"] = [
         ["a", "x", ["/1", "/2"]], ["b", "x", ["/3"]], ["c", "x", ["/4", "/5", "/6"]],
     ]  # fmt: skip
-    changes = [change("cuda", file, "there", nvidia_cuda.ASIDE, "x") for file in aside]
+    changes = [change("cuda", file, "there", other_sources.ASIDE, "x") for file in aside]
     changes.append(change("cuda", "/2", "there", "written", "x"))
     reasons_told = preflight.blockers(found, changes, {}, ROW)
     words = [one["message"].split(": ")[1].split()[0] for one in reasons_told]

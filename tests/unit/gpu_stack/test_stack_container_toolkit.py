@@ -15,9 +15,9 @@ from converged_host import ELF, Host
 from gpu_stack import receipt
 from gpu_stack.change import change
 from gpu_stack.components import nvidia_container_toolkit as toolkit
-from gpu_stack.components.cuda import nvidia_cuda
 from gpu_stack.components.gpu_workspace import rules as workspace_rules
 from gpu_stack.components.nvidia_container_toolkit import docker as docker_look
+from gpu_stack.host import other_sources
 from gpu_stack.host.context import Result
 from gpu_stack.plan import contradictions
 
@@ -372,7 +372,7 @@ def test_dockers_own_comes_from_its_repository_and_replaces_nothing(host: Host) 
         listed, "deb [signed-by=/k] https://download.docker.com/linux/debian bullseye stable\n"
     )
     coming = [
-        (listed, "in apt's way", nvidia_cuda.ASIDE),
+        (listed, "in apt's way", other_sources.ASIDE),
         (docker_look.ENGINE_SOURCES, None, "as wished"),
         ("docker-ce", None, "installed"),
         (ENTRY, None, docker_look.RUNTIME),
@@ -395,7 +395,7 @@ def test_a_mirror_of_dockers_is_known_by_its_address(host: Host) -> None:
         "nvidia_container_toolkit_docker_engine": "docker-ce",
         "nvidia_container_toolkit_docker_repository": {"url": url},
     }
-    assert items(host, **engine)[0] == (listed, "in apt's way", nvidia_cuda.ASIDE)
+    assert items(host, **engine)[0] == (listed, "in apt's way", other_sources.ASIDE)
 
 
 def test_an_entry_that_is_put_aside_is_no_conflict_of_keys(host: Host) -> None:

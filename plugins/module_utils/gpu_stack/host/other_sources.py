@@ -38,6 +38,13 @@ REPOSITORIES = {
     )
     for name, said in registered_repositories.REPOSITORIES.items()
 }
+# What a change says becomes of such a file.
+ASIDE = "put aside"
+
+
+def host_of(address: str) -> str:
+    """The host of a URL, without a port or a password."""
+    return address.split("://", 1)[-1].split("/", 1)[0].rsplit("@", 1)[-1].split(":", 1)[0]
 
 
 class RefusalError(Exception):

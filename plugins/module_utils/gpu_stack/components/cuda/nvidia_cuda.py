@@ -42,7 +42,6 @@ REPOSITORY = (
 )
 REPOSITORY_MARK = "/.provision"
 HOST_COMPILER = "/host-compiler"
-ASIDE = "put aside"
 HEADER = "# Written by the Ansible role cuda; changes made here are lost.\n"
 
 # Names under which NVIDIA's repository offers drivers, and the metapackages that bring one.
@@ -82,11 +81,6 @@ def url(row: Row, options: Options) -> str:
     return apt.bare(mirror or (row.get("repository") or {}).get("url") or "").rstrip("/")
 
 
-def host_of(address: str) -> str:
-    """The host of a URL, without a port or a password."""
-    return address.split("://", 1)[-1].split("/", 1)[0].rsplit("@", 1)[-1].split(":", 1)[0]
-
-
 def _sources(row: Row, options: Options, signed_by: str) -> str:
     suite = (row.get("repository") or {}).get("suite") or "/"
     return (
@@ -106,7 +100,7 @@ def _apt(row: Row, options: Options) -> str:
     text = HEADER + 'Dir::Ignore-Files-Silently:: "\\.provision-saved(\\.[0-9]+)?$";\n'
     bundle = options.get("cuda_ca_bundle")
     if bundle and row.get("source") == "network":
-        text += f'Acquire::https::{host_of(url(row, options))}::CaInfo "{bundle}";\n'
+        text += f'Acquire::https::{other_sources.host_of(url(row, options))}::CaInfo "{bundle}";\n'
     return text
 
 
@@ -310,7 +304,7 @@ def differ(row: Row, state: State, options: Options, complete: bool) -> Changes:
     changes = []
     for path in state["stale"]:
         reason = f"names NVIDIA's repositories beside ours; kept as {path}{SAVED}"
-        changes.append(change(NAME, path, "in apt's way", ASIDE, reason))
+        changes.append(change(NAME, path, "in apt's way", other_sources.ASIDE, reason))
     changes.extend(_file_changes(row, state, options))
     changes.extend(_link_change(row, state))
     if complete:

@@ -11,7 +11,6 @@ from ...change import change
 from ...host import apt, dpkg, file_state, logins, other_sources, package_files
 from ...host.kept_names import SAVED
 from ...type_checking import TYPE_CHECKING
-from ..cuda import nvidia_cuda
 from . import cdi, containerd, crio, docker
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def _apt(row: Row, options: Options) -> str:
     text = HEADER + 'Dir::Ignore-Files-Silently:: "\\.provision-saved(\\.[0-9]+)?$";\n'
     bundle = options.get("nvidia_container_toolkit_ca_bundle")
     if bundle:
-        host = nvidia_cuda.host_of(url(row, options))
+        host = other_sources.host_of(url(row, options))
         text += f'Acquire::https::{host}::CaInfo "{bundle}";\n'
     return text
 
@@ -145,7 +144,7 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
     changes = []
     for path in state["stale"]:
         reason = f"names NVIDIA's repository beside ours; kept as {path}{SAVED}"
-        changes.append(change(NAME, path, "in apt's way", nvidia_cuda.ASIDE, reason))
+        changes.append(change(NAME, path, "in apt's way", other_sources.ASIDE, reason))
     texts = files(row, options)
     for path in sorted(texts):
         old = file_state.complaint(

@@ -13,7 +13,6 @@ from ...change import change
 from ...host import other_sources
 from ...host.kept_names import SAVED
 from ...type_checking import TYPE_CHECKING
-from ..cuda import nvidia_cuda
 from . import units
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ def _engine_changes(name: str, stale: list[str], package: str) -> Changes:
     if package == ENGINES["docker-ce"]:
         for path in stale:
             reason = f"names Docker's repository beside ours; kept as {path}{SAVED}"
-            changes.append(change(name, path, "in apt's way", nvidia_cuda.ASIDE, reason))
+            changes.append(change(name, path, "in apt's way", other_sources.ASIDE, reason))
         reason = "apt takes docker-ce and its updates from there"
         changes.append(change(name, ENGINE_SOURCES, None, "as wished", reason))
     reason = "containers need a docker, and there is none"
