@@ -275,3 +275,28 @@ def test_the_look_sees_that_a_reboot_was_in_vain(tmp_path: Path) -> None:
     }  # fmt: skip
     assert running_driver.look(here, None)["reboot_in_vain"] == ""
     assert kernel_rules.boot_words(here) == "[3.1] nouveau: x"
+
+
+# As dmesg printed it on a booted Debian 11, before and after `modprobe nvidia`.
+DEAD_CARD = """\
+[   26.018933] nvidia: loading out-of-tree module taints kernel.
+[   26.612112] nvidia-nvlink: Nvlink Core is being initialized, major device number 249
+[{0}] NVRM: The NVIDIA GPU 0000:00:03.0
+               NVRM: (PCI ID: 10de:1eb8) installed in this system has
+               NVRM: fallen off the bus and is not responding to commands.
+[   26.989991] nvidia-nvlink: Unregistered the Nvlink Core, major device number 249
+"""
+
+
+def test_a_message_of_several_lines_is_one_and_says_what_to_do_with_a_dead_card() -> None:
+    """At the second try only the first of its lines has another time."""
+    words = kernel_load.kernel_words
+    before = words.lines(lambda _argv: Result(0, DEAD_CARD.format("   26.656386"), ""))
+    after = words.lines(lambda _argv: Result(0, DEAD_CARD.format("  273.678774"), ""))
+    assert len(after) == 2
+    said = words.last(after, before)
+    assert said == (
+        "[  273.678774] NVRM: The NVIDIA GPU 0000:00:03.0 NVRM: (PCI ID: 10de:1eb8) installed in"
+        " this system has NVRM: fallen off the bus and is not responding to commands."
+    )
+    assert "power the machine off and on" in words.cure("nvidia: No such device", said)

@@ -23,14 +23,23 @@ OF_DRIVER = re.compile(
     r"|disagrees about version|Loading of .*module|PKCS#7|X\.509",
     re.I,
 )
-# Lines of NVRM's that go on in the next one, and say the same on every machine.
-IDLE = re.compile(r"registered panic notifier|module license|Disabling lock debugging", re.I)
+# Lines that say the same on every machine.
+IDLE = re.compile(
+    r"registered panic notifier|module license|Disabling lock debugging|Nvlink Core", re.I
+)
 MANY = 6
 LONG = 300
 
 SIGNING = (
     "sign the module with a key that this machine trusts: docs/driver.md, Secure Boot"
     " (mokutil --import FILE, reboot, and Enroll MOK at the console)"
+)
+# What only the kernel says, and modprobe calls "No such device".
+DEAD = "fallen off the bus"
+REVIVE = (
+    "the card does not answer on the PCI bus: power the machine off and on (a reboot leaves the"
+    " card's power on); seat the card and its power cables anew, try another slot, then have it"
+    " serviced"
 )
 # [(what modprobe or the kernel says, what to do)]
 CURES = (
@@ -71,11 +80,22 @@ def lines(run: Run) -> list[str]:
         answer = run(command)
         if answer.rc == 0 and answer.out.strip():
             return [
-                line.strip()[:LONG]
-                for line in answer.out.splitlines()
+                line[:LONG]
+                for line in _messages(answer.out)
                 if OF_DRIVER.search(line) and not IDLE.search(line)
             ]
     return []
+
+
+def _messages(log: str) -> list[str]:
+    """The messages of a kernel's log. NVRM's go on in lines that dmesg and the journal indent."""
+    messages: list[str] = []
+    for line in log.splitlines():
+        if messages and line[:1].isspace():
+            messages[-1] += " " + line.strip()
+        else:
+            messages.append(line.strip())
+    return messages
 
 
 def last(said: list[str], before: Collection[str] = ()) -> str:
@@ -87,6 +107,8 @@ def last(said: list[str], before: Collection[str] = ()) -> str:
 
 def cure(*texts: str) -> str:
     """What to do about what modprobe and the kernel said; the first text counts most."""
+    if any(DEAD in text for text in texts):
+        return REVIVE
     for text in texts:
         for pattern, words in CURES:
             if re.search(pattern, text):
