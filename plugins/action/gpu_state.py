@@ -285,9 +285,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
                         "chmod 600 it, or keep it by Ansible Vault (ansible-vault encrypt FILE)"
                     )
                 content[name] = Path(self._loader.get_real_file(path)).read_bytes()
+            except AnsibleActionFail:
+                raise
             except (AnsibleError, OSError) as error:
-                if isinstance(error, AnsibleActionFail):
-                    raise
                 raise AnsibleActionFail(
                     f"{option}: {path} can't be read on this machine: {error}"
                 ) from error

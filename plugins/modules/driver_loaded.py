@@ -21,8 +21,7 @@ options:
     description: The version of the driver that is installed.
     type: str
     required: true
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -43,8 +42,7 @@ msg:
   returned: in check mode, where something is to do
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     kernel_load,
@@ -53,16 +51,14 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_c
     RefusalError,
 )
 
+ARGUMENTS = {
+    "state": one_of("loaded", "rebooting", "without_nouveau", default="loaded"),
+    "version": {"type": "str", "required": True},
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "state": one_of("loaded", "rebooting", "without_nouveau", default="loaded"),
-            "version": {"type": "str", "required": True},
-        },
-        supports_check_mode=True,
-    )
-    settle(module, kernel_load.settle, RefusalError)
+    run(ARGUMENTS, kernel_load.settle, RefusalError)
 
 
 if __name__ == "__main__":

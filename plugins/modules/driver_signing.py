@@ -23,8 +23,7 @@ options:
     description: Its certificate, PEM.
     type: str
     default: ""
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -47,8 +46,7 @@ msg:
   returned: in check mode, where something is to do
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     signing_key,
@@ -57,17 +55,15 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_c
     RefusalError,
 )
 
+ARGUMENTS = {
+    "state": one_of("present", "absent", default="present"),
+    "key": {"type": "str", "default": "", "no_log": True},
+    "certificate": {"type": "str", "default": ""},
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "state": one_of("present", "absent", default="present"),
-            "key": {"type": "str", "default": "", "no_log": True},
-            "certificate": {"type": "str", "default": ""},
-        },
-        supports_check_mode=True,
-    )
-    settle(module, signing_key.settle, RefusalError)
+    run(ARGUMENTS, signing_key.settle, RefusalError)
 
 
 if __name__ == "__main__":

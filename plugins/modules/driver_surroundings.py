@@ -7,8 +7,7 @@ short_description: Tell whether the host is a container
 description:
   - A container's kernel is the machine's that carries it, and takes no module from there. Changes
     nothing.
-author:
-  - The provision authors (!UNKNOWN)
+extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

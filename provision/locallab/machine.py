@@ -126,11 +126,15 @@ def missing(limits: Limits, names: Sequence[str] = tuple(PROGRAMS)) -> dict[str,
 
 def require(limits: Limits, names: Sequence[str] = tuple(PROGRAMS)) -> None:
     """Raise a MachineError with all missing programs and the command that installs them."""
-    lacking = missing(limits, names)
+    refuse("this machine can't run lab hosts yet", missing(limits, names))
+
+
+def refuse(message: str, lacking: Mapping[str, str]) -> None:
+    """Raise a MachineError where something is lacking; `lacking` is what `missing` returns."""
     if lacking:
         packages = sorted({word for package in lacking.values() for word in package.split()})
         raise MachineError(
-            "this machine can't run lab hosts yet",
+            message,
             got="missing: " + ", ".join(sorted(lacking)),
             hint="sudo apt-get install --no-install-recommends " + " ".join(packages),
         )

@@ -104,10 +104,11 @@ class Guest:
         A machine that is not to be kept ends with the thread that started it.
         """
         keep = self.labels["keep"] == "true"
-        argv = self.argv() if keep else ["setpriv", "--pdeathsig", "KILL", "--", *self.argv()]
+        argv = [] if keep else ["setpriv", "--pdeathsig", "KILL", "--"]
         if self.card:
             # In env's words, so that nothing but qemu is given the library.
-            argv = [*argv[: -len(self.argv())], "env", f"LD_PRELOAD={self.card}", *self.argv()]
+            argv += ["env", f"LD_PRELOAD={self.card}"]
+        argv += self.argv()
         with (self.folder / "qemu.log").open("ab") as log:
             self.process = subprocess.Popen(
                 argv, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,

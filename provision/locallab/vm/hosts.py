@@ -55,6 +55,7 @@ def start(recipe: Recipe, name: str, progress: Progress) -> Guest:
         f"Starting {name}"
         + (f" under emulation: {acceleration.reason}" if acceleration.emulated else "")
     )
+    cards = shape.gpus if shape.with_gpu else 0
     machine = Guest(
         folder=recipe.cached / "machines" / f"{recipe.lab}-{name}-{recipe.run}",
         labels={**recipe.labels, "lab": recipe.lab, "run": recipe.run, "host": name},
@@ -62,10 +63,8 @@ def start(recipe: Recipe, name: str, progress: Progress) -> Guest:
         port=guest.free_port(),
         virtual=virtual,
         acceleration=acceleration,
-        card=card.compile_card(recipe.cached, shape.gpu_name)
-        if shape.with_gpu and shape.gpus
-        else None,
-        cards=shape.gpus if shape.with_gpu else 0,
+        card=card.compile_card(recipe.cached, shape.gpu_name) if cards else None,
+        cards=cards,
     )
     files = host_files(recipe.state / "hosts" / name, recipe.public, None, {}, recipe.proxy)
     # A machine makes its own at its first boot, and holds the file until then.

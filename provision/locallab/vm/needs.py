@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from provision.errors import MachineError
+from provision.locallab.machine import refuse
 
 # program -> Debian package
 PROGRAMS = {
@@ -85,14 +86,7 @@ def require(
 
     Memory and disk are looked at once the programs are there.
     """
-    lacking: Mapping[str, str] = missing(secure_boot, directory)
-    if lacking:
-        packages = sorted({word for package in lacking.values() for word in package.split()})
-        raise MachineError(
-            "this machine can't run virtual machines yet",
-            got="missing: " + ", ".join(sorted(lacking)),
-            hint="sudo apt-get install --no-install-recommends " + " ".join(packages),
-        )
+    refuse("this machine can't run virtual machines yet", missing(secure_boot, directory))
     if enrol and not enrol_program():
         raise MachineError(
             "a key can't be enrolled in a virtual machine's firmware yet",
@@ -128,7 +122,5 @@ def require(
 
 def enrol_program() -> str | None:
     """`virt-fw-vars` of this Python environment, else the one on PATH; None without one."""
-    import sys
-
     beside = Path(sys.executable).parent / ENROL_PROGRAM
     return str(beside) if beside.exists() else shutil.which(ENROL_PROGRAM)
