@@ -216,7 +216,7 @@ def plan(
     # A pending verification is work for the run, though nothing is installed for it.
     names = [component.NAME for component in COMPONENTS] + [receipt.NAME]
     blockers = platform.not_as_declared(lock, options, facts)
-    notices: list[dict[str, Any]] = []
+    notices = _notices(row, removed, facts)
     if row is None:
         blockers.append(no_row(lock, wish, facts))
     elif removed:
@@ -224,8 +224,9 @@ def plan(
     if row is not None and selected:
         from . import preflight
 
-        forbidden, notices = preflight.judge(facts, selected, options, row, removed)
+        forbidden, more = preflight.judge(facts, selected, options, row, removed)
         blockers += forbidden
+        notices += more
     touched = [name for name in names if _touched(selected, name)]
     left_out = [entry for entry in changes if not entry["selected"]]
     return {
@@ -249,6 +250,16 @@ def plan(
         "notices": notices,
         "reboot": _reboot(selected),
     }
+
+
+def _notices(row: Any, removed: Sequence[str], facts: Facts) -> list[dict[str, Any]]:
+    """What a person should know of the host, whether or not anything is to be changed."""
+    notices: list[dict[str, Any]] = []
+    for component in COMPONENTS:
+        present = row is not None and component.NAME in row and component.NAME not in removed
+        if present and hasattr(component, "notices"):
+            notices += component.notices(row, facts)
+    return notices
 
 
 def _reboot(selected: Changes) -> dict[str, Any]:

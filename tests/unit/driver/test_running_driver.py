@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_stack import plan
 from gpu_stack.components import nvidia_driver
 from gpu_stack.components.nvidia_driver import kernel_load, kernel_rules, running_driver
 from gpu_stack.host.apt_commands import RefusalError
@@ -300,3 +301,66 @@ def test_a_message_of_several_lines_is_one_and_says_what_to_do_with_a_dead_card(
         " this system has NVRM: fallen off the bus and is not responding to commands."
     )
     assert "power the machine off and on" in words.cure("nvidia: No such device", said)
+
+
+WAITING = "5.10.0-50-amd64"
+
+
+def installed(newest: str = WAITING, module: str | None = VERSION, **more: Any) -> dict[str, Any]:
+    """Facts of a machine that runs KERNEL and has `newest` under /boot."""
+    driver = {"version": VERSION, "scope": "full", "kernels": [newest, KERNEL]}
+    driver["modules"] = {newest: module, KERNEL: VERSION}
+    facts = {"platform": {"kernel": KERNEL}, "container": False, "gpus": [], "receipt": None}
+    return {**facts, "simulated_gpu": False, "state": {"nvidia_driver": {**driver, **more}}}
+
+
+def said(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    found = nvidia_driver.notices({"nvidia_driver": {"version": VERSION}}, facts)
+    assert {(one["id"], one["component"]) for one in found} <= {("kernel-waiting", "nvidia_driver")}
+    return [(one["message"], one["hint"]) for one in found]
+
+
+def test_a_kernel_that_waits_for_its_boot_is_said_with_its_module() -> None:
+    ((message, hint),) = said(installed())
+    assert message == (
+        f"kernel {WAITING} is installed and waits for its boot; {KERNEL} is running. "
+        f"Module {VERSION} is built for it"
+    )
+    assert hint.startswith("reboot when it suits")
+    for module in (None, "470.1"):
+        ((message, hint),) = said(installed(module=module))
+        assert message.endswith(f"Module {VERSION} is not there for it")
+        assert hint.startswith("apply builds the module; a reboot before that")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        installed(newest=KERNEL),
+        installed(newest="5.10.0-9-amd64"),  # the running kernel's image was removed
+        installed(kernels=[]),
+        installed(scope="userspace"),
+        {**installed(), "container": True},
+        {**installed(), "platform": {}},
+    ],
+    ids=["the same", "older", "none", "userspace", "container", "not known"],
+)
+def test_no_kernel_waits(facts: dict[str, Any]) -> None:
+    assert said(facts) == []
+
+
+def test_a_plan_without_changes_has_the_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("differences", "receipt_changes"):
+        monkeypatch.setattr(plan, name, lambda *_arguments: [])
+    lock = {
+        "rows": [{"wish": {}, "platform": {}, "stack": "s"}],
+        "stacks": {"s": {"nvidia_driver": {"version": VERSION}}},
+    }
+    result = plan.plan(lock, {}, {}, installed())
+    assert (result["changes"], result["blockers"]) == ([], [])
+    assert [one["id"] for one in result["notices"]] == ["kernel-waiting"]
+    gone = {"nvidia_driver_state": "absent"}
+    assert plan.plan(lock, {}, gone, installed())["notices"] == []
+    no_driver = {**lock, "stacks": {"s": {}}}
+    assert plan.plan(no_driver, {}, {}, installed())["notices"] == []
+    assert plan.plan({"rows": [], "stacks": {}}, {}, {}, installed())["notices"] == []

@@ -44,6 +44,7 @@ CURRENT = "/usr/lib/nvidia/current"
 # Debian's name of the module in DKMS and on disk; /etc/modprobe.d/nvidia.conf makes `modprobe
 # nvidia` load it.
 MODULE = driver_method.DEBIAN_MODULE
+notices = running_driver.notices
 
 # The plan's name of a driver that is not a package.
 RUNFILE_ITEM = "driver (.run)"

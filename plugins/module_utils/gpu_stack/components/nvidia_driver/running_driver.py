@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 
-from ...change import change
+from ...change import blocker, change
+from ...host import debian_versions
 from ...type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Changes, Row, State
+    from ...shapes import Changes, Facts, Row, Stack, State
 
 ITEM = "running driver"
 RECORD = "/var/lib/provision/nvidia-driver-reboot.json"
@@ -121,3 +122,23 @@ def _other_boot(row: Row, state: State) -> bool:
     """Whether this run changes what a boot brings up: an initramfs, or a kernel's module."""
     modules = [state["modules"].get(kernel) for kernel in state["kernels"]]
     return bool(state["initramfs_older"]) or any(built != row["version"] for built in modules)
+
+
+def notices(stack: Stack, facts: Facts) -> list[dict[str, Any]]:
+    """The notice of an installed kernel that is newer than the running one. Pure."""
+    state, version = facts["state"]["nvidia_driver"], stack["nvidia_driver"]["version"]
+    running, newest = facts["platform"].get("kernel"), (state["kernels"] or [None])[0]
+    if state["scope"] != "full" or facts["container"] or not running or not newest:
+        return []
+    if debian_versions.compare(newest, running) <= 0:
+        return []
+    built = state["modules"].get(newest) == version
+    message = "kernel {0} is installed and waits for its boot; {1} is running. {2}".format(
+        newest,
+        running,
+        f"Module {version} is built for it" if built else f"Module {version} is not there for it",
+    )
+    hint = "reboot when it suits, then run again: a module is tried on the running kernel alone"
+    if not built:
+        hint = "apply builds the module; a reboot before that would leave the host without a driver"
+    return [blocker("kernel-waiting", "nvidia_driver", message, hint)]
