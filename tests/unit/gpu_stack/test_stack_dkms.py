@@ -158,7 +158,20 @@ def test_a_later_build_does_not_hide_the_log_of_the_one_that_failed(
     with pytest.raises(RefusalError) as raised:
         settle()
     assert "of the first" in str(raised.value)
-    assert f"Kernel: {OLD}. Error!" in str(raised.value)
+    assert f"Kernel: {OLD}. Keep {NEW}, which has its module: " in str(raised.value)
+    assert str(raised.value).endswith("builds for it. Error! Bad return status")
+
+
+def test_a_build_that_fails_says_which_kernels_to_keep(host: AptHost) -> None:
+    host.says(f"modinfo {NEW}", (1, "", ""))
+    host.says("dkms install", (10, "", "Error!"))
+    with pytest.raises(RefusalError, match="which has its module: boot it"):
+        settle()
+    with pytest.raises(RefusalError, match=r"Keep 4\.1 and 5\.1, which have their module"):
+        settle(kernels=["5.1", NEW, "4.1"])
+    with pytest.raises(RefusalError) as raised:
+        settle(kernels=[NEW])
+    assert "Keep" not in str(raised.value)
 
 
 @pytest.mark.parametrize("check_mode", [False, True])

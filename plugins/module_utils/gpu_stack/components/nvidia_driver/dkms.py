@@ -88,7 +88,8 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     for kernel in refused:
         # DKMS would install the module that it has, unsigned as it is.
         apt_commands.run(["dkms", "remove", "-m", name, "-v", version, "-k", kernel])
-    _build(kernels, version, name, params["module"])
+    keep = [kernel for kernel in params["kernels"] if kernel not in kernels]
+    _build(kernels, version, name, params["module"], keep)
     for module, old in stale:
         answer = apt_commands.run(["dkms", "remove", "-m", module, "-v", old, "--all"])
         if answer.rc != 0:
@@ -103,7 +104,8 @@ def _refused(kernels: list[str], file: str) -> list[str]:
     return list(signing.refused(signing.verdicts(context, kernels, file)))
 
 
-def _build(kernels: list[str], version: str, name: str, module: str) -> None:
+def _build(kernels: list[str], version: str, name: str, module: str, keep: list[str]) -> None:
+    """Builds for each of `kernels`; `keep` have their module. RefusalError where one got none."""
     command = ["dkms", "install", "-m", name, "-v", version, "-k"]
     words, errors, failed = "", [], False
     for kernel in kernels:
@@ -119,6 +121,18 @@ def _build(kernels: list[str], version: str, name: str, module: str) -> None:
     if not failed and not lack:
         return
     words = words or make_log.words(version, module, lack) or "The kernel module was not built."
-    raise RefusalError(
-        f"{words} Kernel: {', '.join(lack or kernels)}. {' / '.join(errors)}".strip()
+    keep = [*keep, *(kernel for kernel in kernels if lack and kernel not in lack)]
+    said = f"{words} Kernel: {', '.join(lack or kernels)}."
+    raise RefusalError(f"{said} {_way_out(keep)}{' / '.join(errors)}".strip())
+
+
+def _way_out(keep: list[str]) -> str:
+    """Which kernels the driver works on while another has no module; "" where none is known."""
+    if not keep:
+        return ""
+    which = " and ".join(sorted(keep))
+    has = "has its module" if len(keep) == 1 else "have their module"
+    return (
+        f"Keep {which}, which {has}: boot it (GRUB: Advanced options), and remove the other"
+        " kernel's image, or wait for a driver that builds for it. "
     )
