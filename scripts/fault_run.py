@@ -130,6 +130,9 @@ class Run:
             ) from None
 
     def kill(self) -> None:
+        # ansible-core's workers have process groups of their own, and one that waits for ssh would
+        # stay; children are gone where the run has ended.
+        subprocess.run(["pkill", "-KILL", "--parent", str(self.process.pid)], check=False)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

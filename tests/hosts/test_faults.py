@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,12 +83,39 @@ def test_a_killed_dpkg(bench: Bench, estimates: Estimates) -> None:
     cured(result)
 
 
-def test_a_controller_killed_while_it_judges_the_checks(bench: Bench, estimates: Estimates) -> None:
+# Loaded by the first pytest that judges: it stays until its run is killed, so that the kill falls
+# into it however fast the checks are and however late the kill comes.
+HOLD = """\
+import os, pathlib, time
+
+def pytest_sessionstart(session):
+    first = pathlib.Path(__file__).with_name("first")
+    try:
+        first.unlink()
+    except FileNotFoundError:
+        return
+    parent, end = os.getppid(), time.monotonic() + 60
+    while os.getppid() == parent and time.monotonic() < end:
+        time.sleep(0.1)
+    os._exit(3)
+"""
+
+
+def test_a_controller_killed_while_it_judges_the_checks(
+    bench: Bench, estimates: Estimates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Everything is installed, and nothing says so yet: the next run proves it."""
+    if bench.bare:  # Not held: that run judges too.
+        bench.bring_up(estimates)
+    (tmp_path / "provision_hold.py").write_text(HOLD, encoding="utf-8")
+    (tmp_path / "first").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p provision_hold")
     chosen = fault("controller", variant="processes", start=("cudnn-link",), during="run")
     result = bench.one(chosen, estimates, ("verify : Verify | Judge all hosts by the checks", 0.5))
+    assert not (tmp_path / "first").exists(), "no pytest was held"
     assert result["hit"]["code"] == -9
-    assert result["hit"]["task"].startswith("verify : Verify | ")
+    assert result["hit"]["task"] == "verify : Verify | Judge all hosts by the checks"
     assert result["changes"] == ["receipt proof: unfinished -> proven"]
     cured(result)
 

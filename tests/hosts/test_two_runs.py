@@ -57,7 +57,8 @@ def test_the_second_run_says_who_is_at_work_and_touches_nothing(bare: Project) -
         second = other.provision("apply", "-i", "lab", *TAGS)
         assert first.poll() is None, "the first run was over before the second: nothing was shown"
     finally:
-        # As a controller whose power is gone.
+        # As a controller whose power is gone; its workers have process groups of their own.
+        subprocess.run(["pkill", "-KILL", "--parent", str(first.pid)], check=True)
         os.killpg(first.pid, signal.SIGKILL)
         first.communicate()
 

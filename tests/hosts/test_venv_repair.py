@@ -171,6 +171,8 @@ def test_d5_a_repair_that_is_killed_is_cured_by_one_run_and_keeps_peoples_packag
     assert f"{here}.save: colorama 0.4.6, mine.py" in " ".join(told.split()), told
     run = start(host)
     wait_for_pip(host, run)
+    # Its workers have process groups of their own.
+    subprocess.run(["pkill", "-KILL", "--parent", str(run.pid)], check=True)
     os.killpg(run.pid, signal.SIGKILL)
     run.communicate()
     root(host, "pkill -KILL -f '[.]building-.* -m pip' || true")
