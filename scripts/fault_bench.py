@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import demo
+import fault_cuts
 import fault_schedule as drawn
 import yaml
-from fault_host import (
-    BIG_WHEELS,
-    LEAVES,
-    LEFTOVERS,
-    NETWORK_RULES,
-    Disk,
-    say,
-    wounds,
-)
+from fault_host import BIG_WHEELS, LEAVES, LEFTOVERS, NETWORK_RULES, say, wounds
+from fault_lab import Container, Host, Machine
 from fault_run import (
     ACTS,
     NOTICE_TIMEOUT,
@@ -39,10 +34,13 @@ from fault_run import (
 )
 from fault_schedule import Estimates, Fault
 
-from provision import locallab
 from provision.errors import MachineError
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory, connect
+
+# (exit code, report, host, again=) -> why it is not proven
+Judge = Callable[..., list[str]]
+COMPARE = (Path(__file__).parent / "fault_compare.py").read_text("utf-8")
 
 
 class Bench:
@@ -53,11 +51,14 @@ class Bench:
         self.project = directory / f"worker{number}"
         self.project.mkdir(parents=True)
         self.options = options
-        self.podman = connect()
-        self.disk = Disk(self.podman, self.project)
+        self.is_machine = options.machine == "vm"
+        self.host: Host = (
+            Machine(self.name, self.project, options)
+            if self.is_machine
+            else Container(self.name, self.project, options, connect())
+        )
         # In /tmp: a socket's path has at most 108 bytes.
         self.connections = Path(tempfile.mkdtemp(prefix="faults-"))
-        self.lab: locallab.Lab | None = None
         self.bare = True
         self.kept = False
         self.stopped = False
@@ -87,40 +88,25 @@ class Bench:
         self._host()
 
     def _host(self) -> None:
-        self.disk.make()
-        self.lab = locallab.up(
-            f"faults-{os.getpid()}-{self.name}",
-            locallab.Shape(volumes=self.disk.volumes),
-            state_dir=self.project / ".lab",
-            hosts=[self.name],
-            keep=self.options.keep_failed,
-        )
-        demo.write_inventory(
-            self.project, self.lab, cudnn_archive.pack(cache_directory(), progress=say)
-        )
-        self.bare = True
+        lab = self.host.up()
+        demo.write_inventory(self.project, lab, cudnn_archive.pack(cache_directory(), progress=say))
+        with (self.project / "lab/group_vars/gpu_hosts.yml").open("a", encoding="utf-8") as wish:
+            wish.write(self.host.wish)
+        self.bare = self.host.bare
 
     def _down(self) -> None:
         self._hang_up()
-        if self.lab is not None:
-            self.lab.down()
-            self.lab = None
-        self.disk.remove()
+        self.host.down()
 
     def close(self) -> None:
         if self.kept:
-            say(f"kept: {self.container}, project {self.project}")
+            say(f"kept: {self.name}, project {self.project}")
             # Without an owner, so that the next harness does not remove it.
             (self.project.parent / "owner").unlink(missing_ok=True)
             return
         self._down()
         shutil.rmtree(self.connections, ignore_errors=True)
         shutil.rmtree(self.project, ignore_errors=True)
-
-    @property
-    def container(self) -> str:
-        assert self.lab is not None  # noqa: S101
-        return self.lab.hosts[0].container
 
     @property
     def names(self) -> dict[str, list[str]]:
@@ -132,20 +118,19 @@ class Bench:
             "cuda": sorted(stack["cuda"]["packages"]["toolkit"]),
             "leaves": sorted(LEAVES & set(stack["cuda"]["packages"]["toolkit"])),
             "wheels": sorted(set(stack["tensorflow"]["wheels"]) - BIG_WHEELS),
+            "leaf": list(fault_cuts.LEAF),
+            "libraries": list(fault_cuts.LIBRARIES),
         }
 
     def on_host(self, script: str, *, check: bool = True) -> str:
-        done = self.podman.run("exec", self.container, "bash", "-c", "set -e\n" + script)
+        done = subprocess.run(
+            self.host.argv("bash", "-c", "set -e\n" + script),
+            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=RUN_TIMEOUT,
+        )  # fmt: skip
         if check and done.returncode:
             output = (done.stdout + done.stderr).decode("utf-8", "replace")[-500:]
             raise MachineError(f"{self.name} could not be prepared", got=output)
         return done.stdout.decode("utf-8", "replace")
-
-    def _inside(self, *argv: str, stdin: str | None = None) -> None:
-        """Runs a program of this machine in the host's network namespace."""
-        pid = self.podman.call("inspect", "--format", "{{.State.Pid}}", self.container).strip()
-        command = [*self.podman.prefix, "nsenter", "--target", pid, "--net", *argv]
-        subprocess.run(command, input=stdin, text=True, check=True, timeout=30)
 
     def _hang_up(self) -> list[int]:
         """Kills the ssh processes that keep this host's connections open; returns their pids."""
@@ -171,40 +156,17 @@ class Bench:
                 return f"killed the process group {pid}"
             return f"killed the process group {pid} and {len(self._hang_up())} connections"
         if fault.kind == "network":
-            self._inside("iptables-restore", stdin=NETWORK_RULES[fault.variant])
+            self.host.network(NETWORK_RULES[fault.variant])
             return f"cut the network ({fault.variant})"
         if fault.kind == "power":
-            self.podman.call("kill", "--signal=KILL", self.container)
-            self.podman.call("wait", self.container)
+            self.host.cut()
             return "switched the host off"
         raise AssertionError(fault.kind)
-
-    def power_on(self) -> None:
-        """Starts the host again with its old address, and waits for SSH."""
-        assert self.lab is not None  # noqa: S101
-        host = self.lab.hosts[0]
-        self.podman.run("network", "disconnect", "podman", self.container)
-        self.podman.call("network", "connect", "--ip", host.address, "podman", self.container)
-        self.podman.call("start", self.container)
-        deadline = time.monotonic() + 90
-        while time.monotonic() < deadline:
-            # Not over an old connection, which only the run may use.
-            done = subprocess.run(
-                [
-                    "ssh", *self.lab.ssh_arguments(), "-o", "ConnectTimeout=5", "-i",
-                    str(host.key_file), f"{host.user}@{host.address}", "true",
-                ],
-                capture_output=True, check=False,
-            )  # fmt: skip
-            if done.returncode == 0:
-                return
-            time.sleep(0.3)
-        raise MachineError(f"{self.name} did not come back", got=done.stderr.decode()[-300:])
 
     def heal(self, fault: Fault) -> None:
         """Repairs what a person would repair: the cable, the disk."""
         if fault.kind == "network":
-            self._inside("iptables-restore", stdin=NETWORK_RULES["whole"])
+            self.host.network(NETWORK_RULES["whole"])
         if fault.kind == "disk":
             self.on_host("rm -f /var/.faults-fill")
 
@@ -222,10 +184,28 @@ class Bench:
         if self.current is not None:
             self.current.kill()
 
+    @property
+    def judge(self) -> Judge:
+        """What proves the host: on a machine without a card all that it can show."""
+        return fault_cuts.judge if self.is_machine else drawn.judge
+
+    def compare(self) -> dict[str, str]:
+        """{file: what is wrong} on a machine, by what the packages and wheels say of theirs."""
+        if not self.is_machine:
+            return {}
+        done = subprocess.run(
+            self.host.argv("python3", "-"),
+            input=COMPARE, capture_output=True, text=True, check=False, timeout=RUN_TIMEOUT,
+        )  # fmt: skip
+        if done.returncode:
+            raise MachineError(f"{self.name}: its files can't be compared", got=done.stderr[-300:])
+        compared: dict[str, str] = json.loads(done.stdout)
+        return compared
+
     def bring_up(self, estimates: Estimates) -> None:
         """Brings a bare host to the proven state, from which most faults start."""
         run = self.run("bring-up")
-        wrong = drawn.judge(run.wait(RUN_TIMEOUT), run.report(), self.name)
+        wrong = self.judge(run.wait(RUN_TIMEOUT), run.report(), self.name)
         if wrong:
             raise MachineError("a host could not be brought up", got="; ".join(wrong))
         self._learn((drawn.BARE,), run, estimates)
@@ -237,8 +217,7 @@ class Bench:
         during = "signal" if at_moment else fault.during
         delay = 0.0 if at_moment else fault.fraction * estimates.phase(fault.start, fault.during)
         watcher = Watcher(
-            self.podman,
-            self.container,
+            self.host.argv,
             {
                 "during": during,
                 "delay": delay,
@@ -273,7 +252,7 @@ class Bench:
             else:
                 hit.what = self.strike(fault, run)
             if fault.kind == "power":
-                self.power_on()
+                self.host.power_on()
             hit.code = run.wait(NOTICE_TIMEOUT)
         finally:
             run.kill()
@@ -291,7 +270,7 @@ class Bench:
 
     def _ended(self, hit: Hit, run: Run, why: str) -> Hit:
         """Raises NotHitError for a run that ended well; returns the hit for one that did not."""
-        hit.wrong = drawn.judge(hit.code, run.report(), self.name)
+        hit.wrong = self.judge(hit.code, run.report(), self.name)
         if not hit.wrong:
             raise NotHitError(why)
         hit.wrong = [f"{why}, but: {'; '.join(hit.wrong)}"]
@@ -319,18 +298,22 @@ class Bench:
         code = run.wait(RUN_TIMEOUT)
         report = run.report()
         result["cured_in"] = round(time.monotonic() - begun, 1)
-        result["wrong"] += drawn.judge(code, report, self.name)
+        result["wrong"] += self.judge(code, report, self.name)
         entry = ((report or {}).get("hosts") or {}).get(self.name) or {}
         result["changes"] = [
             f"{change['component']} {change['item']}: {change['from']} -> {change['to']}"
             for change in entry.get("changes") or []
         ]
+        damaged = self.compare()
+        result["damaged_unseen"] = damaged
+        if damaged:
+            result["wrong"].append(f"damaged and not seen: {', '.join(list(damaged)[:5])}")
         if not result["wrong"]:
             begun = time.monotonic()
             again = self.run("again")
             code = again.wait(RUN_TIMEOUT)
             result["again_in"] = round(time.monotonic() - begun, 1)
-            result["wrong"] += drawn.judge(code, again.report(), self.name, again=True)
+            result["wrong"] += self.judge(code, again.report(), self.name, again=True)
         result["leftovers"] = self.on_host(LEFTOVERS, check=False).splitlines()
 
     def cured_by_more(self) -> bool:
@@ -338,7 +321,7 @@ class Bench:
         try:
             self.run("more").wait(RUN_TIMEOUT)
             run = self.run("more-again")
-            wrong = drawn.judge(run.wait(RUN_TIMEOUT), run.report(), self.name, again=True)
+            wrong = self.judge(run.wait(RUN_TIMEOUT), run.report(), self.name, again=True)
         except MachineError as error:
             wrong = [str(error)]
         verdict = "not whole after two more runs: " + "; ".join(wrong) if wrong else "as locked"
@@ -368,6 +351,9 @@ class Bench:
             self.on_host(wounds(fault, self.names))
         prepared = time.monotonic() - begun
         self.bare = False
+        if self.is_machine:
+            at = at or fault_cuts.moment(fault)
+            self.on_host("sync")
         try:
             hit = self.break_run(fault, estimates, at)
         except NotHitError:
@@ -384,6 +370,7 @@ class Bench:
         if not self.options.no_heal:
             self.heal(fault)
         try:
+            result["damaged"] = self.compare()
             self.cure(result)
         except MachineError as error:
             result["wrong"].append(str(error))

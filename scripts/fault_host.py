@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import fault_cuts
 import fault_schedule as drawn
 from fault_schedule import Fault
 
@@ -131,6 +132,13 @@ WOUND_SCRIPTS = {
     "wheels": "/opt/tensorflow/current/bin/python -m pip uninstall --yes --quiet $PICKED",
     "venv-gone": "rm -rf /opt/tensorflow/2*",
     "venv-away": "mv /opt/tensorflow/2* /opt/away",
+    "driver-leaf": "purge $PICKED",
+    "cuda-libraries": "dpkg --purge --force-depends $PICKED >/dev/null",
+    "module-uninstalled": "for built in /var/lib/dkms/nvidia-current/[0-9]*/*/x86_64; do"
+    ' version=$(basename "$(dirname "$(dirname "$built")")");'
+    ' /usr/sbin/dkms uninstall -m nvidia-current -v "$version"'
+    ' -k "$(basename "$(dirname "$built")")" >/dev/null; done',
+    "blacklist-gone": "rm -f /etc/modprobe.d/provision-nouveau.conf",
     "archives": "apt-get clean",
     "lists": "rm -rf /var/lib/apt/lists/*",
     "sources": "rm -f /etc/apt/sources.list.d/provision-*",
@@ -176,7 +184,7 @@ def wounds(fault: Fault, names: Mapping[str, Sequence[str]]) -> str:
     lines = [PROLOGUE]
     for name in (*fault.start, *fault.riders):
         picked = ""
-        wound = drawn.WOUNDS.get(name)
+        wound = {**drawn.WOUNDS, **fault_cuts.CUT_WOUNDS}.get(name)
         if wound is not None and wound.pick:
             picked = shlex.join(item for item in fault.picked if item in names[wound.pick])
         lines.append(WOUND_SCRIPTS[name].replace("$PICKED", picked))

@@ -11,12 +11,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from provision.errors import MachineError
-from provision.locallab.machine import Podman
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -33,14 +32,15 @@ NOTICE_TIMEOUT = 900.0
 
 
 class Watcher:
-    """A process of fault_watch.py in the container; `answer` is its last JSON line."""
+    """A process of fault_watch.py on the host; `answer` is its last JSON line.
 
-    def __init__(self, podman: Podman, container: str, spec: Mapping[str, Any]) -> None:
+    `on_host` makes the command line that runs a command there.
+    """
+
+    def __init__(self, on_host: Callable[..., list[str]], spec: Mapping[str, Any]) -> None:
         self.answer: dict[str, Any] | None = None
         self._process = subprocess.Popen(
-            podman.argv(
-                "exec", "--interactive", container, "python3", "-c", WATCH, json.dumps(spec)
-            ),
+            on_host("python3", "-c", WATCH, json.dumps(spec)),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         assert self._process.stdout is not None  # noqa: S101 (for the type checker)

@@ -97,6 +97,16 @@ def is_cudnn(argv):
     return argv[0] == "provision-cudnn"
 
 
+def is_dkms(argv):
+    """DKMS itself, whose program is a shell's argument."""
+    return any(os.path.basename(word) == "dkms" for word in argv[:3])
+
+
+def is_initramfs(argv):
+    names = {os.path.basename(word) for word in argv[:3]}
+    return bool({"update-initramfs", "mkinitramfs"} & names)
+
+
 def downloading(running):
     methods = [process for process in running if is_method(process[1])]
     return methods if any(is_apt_install(argv) for _pid, argv in running) else []
@@ -112,12 +122,16 @@ PHASES = {
     "pip": only(is_pip),
     "cudnn": only(is_cudnn),
     "module": only(is_module),
+    "dkms": only(is_dkms),
+    "initramfs": only(is_initramfs),
 }
 
 
 def command_lines(running):
     """The command lines of the run's processes, for the record."""
-    tests = (is_dpkg, is_module, is_method, is_apt_install, is_pip, is_cudnn)
+    tests = (
+        is_dpkg, is_module, is_method, is_apt_install, is_pip, is_cudnn, is_dkms, is_initramfs,
+    )  # fmt: skip
     return [" ".join(argv)[:100] for _pid, argv in running if any(test(argv) for test in tests)]
 
 

@@ -33,6 +33,7 @@ from provision.locallab.owner import owner
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
+import fault_cuts  # noqa: E402
 import fault_schedule as drawn  # noqa: E402
 from fault_bench import Bench  # noqa: E402
 from fault_host import place, say, sweep  # noqa: E402
@@ -44,12 +45,6 @@ ATTEMPTS = 8
 MAXIMUM_ERRORS = 5
 
 
-# The host and its disk
-
-
-# All faults
-
-
 class Harness:
     """Gives the faults to the benches, and writes the record."""
 
@@ -57,6 +52,8 @@ class Harness:
         self.options = options
         self.directory = directory
         self.estimates = Estimates()
+        if options.machine == "vm":
+            self.estimates.factors = dict.fromkeys(self.estimates.bare, fault_cuts.FACTOR)
         self.results: list[dict[str, Any]] = []
         # Results of the resumed record that were not proven.
         self.earlier: list[dict[str, Any]] = []
@@ -104,8 +101,17 @@ class Harness:
 
     def plan(self) -> list[Fault]:
         options = self.options
-        faults = drawn.schedule(options.seed, options.count, kinds=options.kinds, names=self.names)
+        faults = [
+            self.draw(seed, number, 0)
+            for seed in options.seed
+            for number in range(1, options.count + 1)
+        ]
         return [fault for fault in faults if not options.number or fault.number in options.number]
+
+    def draw(self, seed: int, number: int, attempt: int) -> Fault:
+        if self.options.machine == "vm":
+            return fault_cuts.draw(seed, number, attempt, self.names)
+        return drawn.draw(seed, number, attempt, kinds=self.options.kinds, names=self.names)
 
     def records(self) -> dict[Path, list[int]]:
         """{file of the record: its seeds}: one file or, with {seed} in its name, one per seed."""
@@ -154,9 +160,7 @@ class Harness:
     def _until_hit(self, bench: Bench, fault: Fault) -> None:
         for attempt in range(ATTEMPTS):
             if attempt:
-                fault = drawn.draw(
-                    fault.seed, fault.number, attempt, kinds=self.options.kinds, names=self.names
-                )
+                fault = self.draw(fault.seed, fault.number, attempt)
             try:
                 result = bench.one(fault, self.estimates, self.options.at)
             except NotHitError as missed:
@@ -228,6 +232,7 @@ def line_of(result: Mapping[str, Any]) -> str:
         f"seed {fault['seed']}  #{fault['number']:<3} {fault['kind']:<10} {result['moment']}: "
         f"{hit['what']}, at '{hit['task']}' +{hit['offset']:.1f}s  from {result['state']}  "
         f"cured in {result.get('cured_in', '-')} s  {verdict}"
+        + (f"  damaged: {len(result['damaged'])}" if result.get("damaged") else "")
         + (f"  left behind: {len(result['leftovers'])}" if result.get("leftovers") else "")
     )
 
@@ -259,7 +264,13 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, action="append", help="may be given again")
     parser.add_argument("--count", type=int, default=20, help="faults of each seed")
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, help="hosts at once; 2, and 1 virtual machine")
+    parser.add_argument(
+        "--machine",
+        choices=("container", "vm"),
+        default="container",
+        help="vm: cut the power of a virtual machine, where what was not synced is lost",
+    )
     parser.add_argument("--kinds", default=",".join(drawn.KINDS), help="some of them, by comma")
     parser.add_argument("--json", help="file for the record; with {seed} in it, one per seed")
     parser.add_argument(
@@ -282,6 +293,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     options = parser.parse_args(arguments)
     options.kinds = options.kinds.split(",")
+    options.workers = options.workers or (1 if options.machine == "vm" else 2)
     unknown = sorted(set(options.kinds) - set(drawn.KINDS))
     if unknown:
         parser.error(f"no such kind: {', '.join(unknown)}; there are {', '.join(drawn.KINDS)}")

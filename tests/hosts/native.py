@@ -15,12 +15,14 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import demo
+
 from provision import locallab
-from provision.locallab import cache, image
+from provision.locallab import cache, cudnn_archive, image
 from provision.locallab.host import USER, LabHost, address_of, archive, host_files, keygen
 from provision.locallab.host import wait_for_ssh as answers
 from provision.locallab.lab import Lab, _write_known_hosts
@@ -32,56 +34,82 @@ from tests.collection import ROOT, own_project
 MASKED = ("systemd-networkd.service", "systemd-udevd.service", "lab-host.service")
 
 
-def installed(platform: str, playbook: str, variables: Mapping[str, Any]) -> Path:
-    """A kept disk of `platform` on which a playbook (YAML) has run; built where it is missing.
+def installed(
+    platform: str, playbook: str, variables: Mapping[str, Any], kind: str = "installed"
+) -> Path:
+    """A kept disk of `platform` on which a playbook (YAML) has run.
+
+    One disk of each kind is kept.
 
     It is made anew when the checkout's roles or plugins, the playbook or the base changed.
     """
-    digest = hashlib.sha256(
-        repr((playbook, sorted(variables.items()), _checkout(), disk.PACKAGES)).encode()
-    ).hexdigest()[:12]
+
+    def play(lab: Lab, folder: Path) -> list[str]:
+        inventory = lab.inventory(group="gpu")
+        inventory["gpu"]["vars"].update(variables)
+        own_project(folder, inventory)
+        (folder / "play.yml").write_text(playbook)
+        return ["-i", "hosts.yml", "play.yml"]
+
+    return _kept(kind, platform, (playbook, sorted(variables.items())), play)
+
+
+def provisioned(platform: str, wish: str) -> Path:
+    """A kept disk on which a run of a rendered project's site.yml has been, without its proof.
+
+    `wish` is the group's variables (YAML), added to the demo's.
+    """
+
+    def play(lab: Lab, folder: Path) -> list[str]:
+        demo.write_inventory(folder, lab, cudnn_archive.pack(cache_directory()))
+        with (folder / "lab/group_vars/gpu_hosts.yml").open("a", encoding="utf-8") as stream:
+            stream.write(f"gpu_platform: {platform}\n{wish}")
+        for command in (["lock", "--project", str(folder)], ["render", str(folder)]):
+            assert demo.provision(*command) == 0
+        return ["-i", "lab", "site.yml", "-e", "gpu_verify=never"]
+
+    return _kept("provisioned", platform, wish, play)
+
+
+# Prepares a project in a folder for a lab; returns ansible-playbook's arguments.
+Play = Callable[[Lab, Path], list[str]]
+
+
+def _kept(kind: str, platform: str, about: object, play: Play) -> Path:
+    """The kept disk of this kind, platform and checkout, built where it is missing."""
+    digest = hashlib.sha256(repr((about, _checkout(), disk.PACKAGES)).encode()).hexdigest()[:12]
     folder = cache_directory() / "disks"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"installed-{platform}-{digest}.qcow2"
-    with locked(folder / f"installed-{platform}.lock"):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{kind}-{platform}-{digest}.qcow2"
+    with locked(folder / f"{kind}-{platform}.lock"):
         if disk.read(path) is None:
-            for old in folder.glob(f"installed-{platform}-*"):
+            for old in folder.glob(f"{kind}-{platform}-*"):
                 old.unlink()
             podman = connect()
-            disk.build(
-                podman,
-                platform,
-                path,
-                lambda root: _play(podman, platform, root, playbook, variables),
-            )
+            disk.build(podman, platform, path, lambda root: _play(podman, platform, root, play))
     return path
 
 
 def _checkout() -> str:
     """A digest of everything that a run brings to a host."""
     digest = hashlib.sha256()
-    for folder in ("plugins", "roles"):
+    for folder in ("plugins", "roles", "playbooks", "provision/catalog"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and path.suffix != ".pyc":
                 digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
     return digest.hexdigest()
 
 
-def _play(
-    podman: Podman, platform: str, root: Path, playbook: str, variables: Mapping[str, Any]
-) -> None:
+def _play(podman: Podman, platform: str, root: Path, play: Play) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="native.") as temporary,
         _started(podman, platform, root, Path(temporary)) as lab,
     ):
         folder = Path(temporary, "project")
         folder.mkdir()
-        inventory = lab.inventory(group="gpu")
-        inventory["gpu"]["vars"].update(variables)
-        own_project(folder, inventory)
-        (folder / "play.yml").write_text(playbook)
+        arguments = play(lab, folder)
         done = subprocess.run(
-            [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.yml", "play.yml"],
+            [str(Path(sys.executable).parent / "ansible-playbook"), *arguments],
             cwd=folder,
             env={**os.environ, "ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "LC_ALL": "C.UTF-8"},
             capture_output=True, text=True, check=False, timeout=3000,

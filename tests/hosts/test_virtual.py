@@ -62,11 +62,15 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     assert not made.guest.running
 
 
-def project_for(machine: Machine, path: Path) -> Project:
-    """What a person renders for it: the demo's inventory with TensorFlow 2.14."""
+def project_for(
+    machine: Machine, path: Path, tensorflow: str = "2.14", platform: str = PLATFORM
+) -> Project:
+    """What a person renders for it: the demo's inventory with this TensorFlow."""
     demo.write_inventory(path, machine.lab, cudnn_archive.pack(cache_directory()))
     wish = path / "lab" / "group_vars" / "gpu_hosts.yml"
-    wish.write_text(f'gpu_stack: {{tensorflow: "2.14"}}\ngpu_platform: {PLATFORM}\n', "utf-8")
+    wish.write_text(
+        f'gpu_stack: {{tensorflow: "{tensorflow}"}}\ngpu_platform: {platform}\n', "utf-8"
+    )
     for command in (["lock", "--project", str(path)], ["render", str(path)]):
         assert demo.provision(*command) == 0
     return Project(path, machine.lab)

@@ -83,12 +83,20 @@ ExecStart=/bin/sh -c 'hostname -F /etc/hostname; sync; touch /var/lib/lab-host; 
 [Install]
 WantedBy=sysinit.target
 """
+# `grub-editenv - set saved_entry=1` chooses the kernel before the newest.
 GRUB_ENTRY = """\
+if [ -s $prefix/grubenv ]; then load_env; fi
 set timeout=1
+set default="${{saved_entry}}"
 menuentry 'Debian' {{
   search --no-floppy --fs-uuid --set=root {root}
   linux /vmlinuz root=UUID={root} ro console=ttyS0,115200n8
   initrd /initrd.img
+}}
+menuentry 'Debian, the kernel before' {{
+  search --no-floppy --fs-uuid --set=root {root}
+  linux /vmlinuz.old root=UUID={root} ro console=ttyS0,115200n8
+  initrd /initrd.img.old
 }}
 """
 GRUB_EFI = """\

@@ -1,0 +1,90 @@
+"""Power cuts of a virtual machine: how they are drawn from a seed, and what proves the cure.
+
+The machine has everything installed and no card. So a run's last checks fail where they ask the
+driver for its GPUs, on every host without a card; all others must pass. What a cut has damaged
+is looked for file by file (fault_compare.py), for the run itself does not read every file.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fault_schedule import WOUNDS, Fault, Wound, _deal, _weighted
+
+# {phase: what is done to the host so that a run has it, and how often}
+PHASES = {
+    "dpkg": ("driver-leaf", "cuda-libraries"),
+    "dkms": ("module-uninstalled",),
+    "initramfs": ("blacklist-gone",),
+    "cudnn": ("cudnn-gone", "cudnn-files"),
+    "pip": ("wheels",),
+    "configuration": ("env-gone", "driver-files", "cuda-holds", "cudnn-link"),
+    "receipt": ("env-gone", "cudnn-link"),
+}
+CUT_WOUNDS = {
+    "driver-leaf": Wound("nvidia_driver", 20, ("dpkg",), 1, "leaf", 1, 1),
+    "cuda-libraries": Wound("cuda", 40, ("dpkg",), 1, "libraries", 1, 2),
+    "module-uninstalled": Wound("nvidia_driver", 30, ("dkms",)),
+    "blacklist-gone": Wound("nvidia_driver", 90, ("initramfs",)),
+}
+# Packages of the lock whose removal takes no others along: nothing is compiled under emulation.
+LEAF = ("nvidia-smi", "nvidia-persistenced")
+LIBRARIES = ("libcufft10", "libcurand10", "libcupti11.2")
+# Where the receipt is written; the cut falls into these seconds after it began.
+RECEIPT = ("gpu_state : receipt | Receipt | Write what was changed", 4.0)
+# What a run takes in the machine before its first step, under emulation.
+FACTOR = 3.0
+# Checks that fail on every host without a card.
+CARD = {"nvidia_driver.answers", "nvidia_driver.module"}
+
+
+def draw(seed: int, number: int, attempt: int, names: Mapping[str, Sequence[str]]) -> Fault:
+    """The cut of a seed and number (from 1): in each seven of them every phase once. Pure."""
+    during = _deal(f"{seed} cuts", number, len(PHASES), list(PHASES))
+    rng = random.Random(f"provision cut {seed} {number} {attempt}")  # noqa: S311 (not a secret)
+    wounds = {**WOUNDS, **CUT_WOUNDS}
+    name = _weighted(rng, {key: wounds[key] for key in PHASES[during]})
+    wound, picked = wounds[name], []
+    if wound.pick:
+        pool = sorted(names[wound.pick])
+        most = min(wound.most, len(pool))
+        picked = sorted(rng.sample(pool, rng.randint(min(wound.least, most), most)))
+    watched = "run" if during in ("configuration", "receipt") else during
+    variant = "receipt" if during == "receipt" else ""
+    return Fault(
+        seed, number, attempt, "power", variant, (name,), tuple(picked), (), watched,
+        round(rng.random(), 3),
+    )  # fmt: skip
+
+
+def moment(fault: Fault) -> tuple[str, float] | None:
+    """(task, seconds after its beginning) of a cut at the receipt; None for the others. Pure."""
+    return (RECEIPT[0], fault.fraction * RECEIPT[1]) if fault.variant == "receipt" else None
+
+
+def judge(
+    code: int, report: Mapping[str, Any] | None, host: str, *, again: bool = False
+) -> list[str]:
+    """Why a run did not bring the machine to the lock; empty where it did. Pure."""
+    if report is None:
+        return [f"the run wrote no report (exit {code})"]
+    entry = (report.get("hosts") or {}).get(host)
+    if entry is None:
+        return [f"the report does not know the host (exit {code})"]
+    checks = {check["id"]: check["result"] for check in entry.get("checks") or []}
+    failed = {name for name, result in checks.items() if result == "failed"}
+    wrong = []
+    if not checks:
+        message = (entry.get("failure") or {}).get("message") or ""
+        wrong.append(f"no check was made; the host is {entry.get('status')}: {message}")
+    elif failed != CARD:
+        wrong.append("failed: " + ", ".join(sorted(failed)))
+    if entry.get("left"):
+        wrong.append("left: " + ", ".join(change["item"] for change in entry["left"][:5]))
+    # Without a card it is never proven, so every run proves it again.
+    more = [one for one in entry.get("changes") or [] if again and one["component"] != "receipt"]
+    if more:
+        wrong.append("changed again: " + ", ".join(change["item"] for change in more[:5]))
+    return wrong
