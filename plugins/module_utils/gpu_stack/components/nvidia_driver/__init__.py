@@ -184,7 +184,8 @@ def look(context: Context) -> dict[str, Any]:
         "blacklist": context.read(BLACKLIST),
         "initramfs_older": older_initramfs(context),
         "persistence": persistence.look(context),
-        "written": file_state.faults(context, [PINS, UPGRADES, BLACKLIST]),
+        "persistence_condition": context.read(persistence.CONDITION),
+        "written": file_state.faults(context, [PINS, UPGRADES, BLACKLIST, persistence.CONDITION]),
         "logins": logins.look(context, _logins(context, row)) if row else {},
         "alternatives": alternatives(context, names),
         "flaws": package_files.flaws(

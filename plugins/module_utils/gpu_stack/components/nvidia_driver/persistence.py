@@ -1,11 +1,14 @@
 """The persistence daemon, which keeps the driver initialised between jobs.
 
 Without it each job waits while the driver starts anew, and settings of a GPU are lost in between.
+On a machine without a GPU the daemon would be a failed unit after each boot; a drop-in makes
+systemd skip it there. A GPU that is on the bus and does not answer is to be a failed unit.
 """
 
 from __future__ import annotations
 
 from ...change import change
+from ...host import file_state
 from ...type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +18,17 @@ if TYPE_CHECKING:
 UNIT = "nvidia-persistenced.service"
 # As Ubuntu's packages have it: the daemon runs, and keeps no driver initialised.
 IDLE = "without persistence mode"
+CONDITION = "/etc/systemd/system/" + UNIT + ".d/provision-gpu.conf"
+
+# The role's template, and what platform.gpus() counts as a GPU; unit tests compare each. An exit
+# code of 1 to 254 skips the unit without failing it (systemd.service(5), ExecCondition=).
+CONDITION_TEXT = """\
+# Written by provision: without an NVIDIA GPU on the PCI bus the daemon is skipped, not failed.
+[Service]
+ExecCondition=/bin/sh -c 'for card in /sys/bus/pci/devices/*; do vendor= class=; \
+read -r vendor <$$card/vendor; read -r class <$$card/class; \
+case $$vendor$$class in 0x10de0x0300*|0x10de0x0302*) exit 0;; esac; done 2>/dev/null; exit 1'
+"""
 
 
 def look(context: Context) -> str | None:
@@ -34,6 +48,20 @@ def look(context: Context) -> str | None:
     return "disabled" if "[Install]" in text.splitlines() else "static"
 
 
+def _condition(name: str, state: State, wished: bool, scope: str) -> Changes:
+    """A container with the libraries alone has no bus of its own: its drop-in is left as it is."""
+    text = state.get("persistence_condition")
+    if not wished:
+        if text is None:
+            return []
+        return [change(name, CONDITION, "present", None, "persistence was switched off")]
+    if scope != "full" and state["container"]:
+        return []
+    old = file_state.complaint(text, CONDITION_TEXT, (state.get("written") or {}).get(CONDITION))
+    reason = "without a GPU the daemon would be a failed unit after each boot"
+    return [] if old is None else [change(name, CONDITION, old, "as written", reason)]
+
+
 def differ(name: str, state: State, options: Options, scope: str) -> Changes:
     """Changes that have the daemon run where it can, or not at all. Pure."""
     changes = []
@@ -47,4 +75,4 @@ def differ(name: str, state: State, options: Options, scope: str) -> Changes:
     if not wished and state["persistence"] == "enabled":
         reason = "persistence was switched off"
         changes.append(change(name, UNIT, "enabled", "disabled", reason))
-    return changes
+    return changes + _condition(name, state, wished, scope)
