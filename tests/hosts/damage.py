@@ -30,7 +30,7 @@ ALWAYS = (
 
 # Rows whose repair has not been run to its end on a host yet; docs/damage.md says so.
 UNTRIED_BATCHES: frozenset[str] = frozenset()
-UNTRIED_ROWS: frozenset[str] = frozenset()
+UNTRIED_ROWS: frozenset[str] = frozenset({"kernel-daemon-drop-in-edited"})
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ DRIVER_PINS = "/etc/apt/preferences.d/provision-nvidia-driver"
 UPGRADES = "/etc/apt/apt.conf.d/51provision-gpu-stack"
 SOURCES = "/etc/apt/sources.list.d/provision-debian-nonfree.sources"
 BLACKLIST = "/etc/modprobe.d/provision-nouveau.conf"
+DROP_IN = "/etc/systemd/system/nvidia-persistenced.service.d/provision-gpu.conf"
 # What building the module anew writes; /boot is not compared.
 MODULES = ("/lib/modules/*", "/usr/lib/modules/*", "/var/lib/dkms/*", "/etc/alternatives/*")
 CUDNN_TREE = ("/opt/nvidia/cudnn/*",)
@@ -231,7 +232,7 @@ ROWS: tuple[Row, ...] = (
         touches=(
             *packages("nvidia-persistenced"),
             "/etc/rc?.d/*nvidia-persistenced",
-            "/etc/systemd/system/*nvidia-persistenced*",
+            "/etc/systemd/system/*nvidia-persistenced.service",
         ),
     ),
     Row(
@@ -803,7 +804,15 @@ ROWS: tuple[Row, ...] = (
         "kernel-daemon-masked", "nvidia_driver", "The persistence daemon is masked",
         "systemctl mask nvidia-persistenced.service",
         ("nvidia-persistenced.service",), "kernel",
-        touches=("/etc/systemd/system/*nvidia-persistenced*", "/etc/rc?.d/*nvidia-persistenced"),
+        touches=(
+            "/etc/systemd/system/*nvidia-persistenced.service", "/etc/rc?.d/*nvidia-persistenced",
+        ),
+    ),
+    Row(
+        "kernel-daemon-drop-in-edited", "nvidia_driver",
+        "What skips the persistence daemon without a GPU is edited",
+        f"sed -i '/^ExecCondition/d' {DROP_IN}",
+        (DROP_IN,), "kernel", touches=(DROP_IN,),
     ),
 )  # fmt: skip
 

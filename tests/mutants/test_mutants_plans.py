@@ -16,6 +16,7 @@ import converged_host  # noqa: E402
 from driver.test_nvidia_driver import ALL, converged  # noqa: E402
 from driver.trees import DRIVER, KERNEL, age, context, status, tree  # noqa: E402
 from gpu_stack.components import nvidia_driver  # noqa: E402
+from gpu_stack.components.nvidia_driver import persistence  # noqa: E402
 from test_stack_damage import DAMAGES  # noqa: E402
 
 OPTIONS: list[dict[str, Any]] = [
@@ -65,6 +66,7 @@ DRIFTS: list[tuple[str, str]] = [
     (nvidia_driver.PINS, "Package: *\n"),
     (nvidia_driver.UPGRADES, ""),
     (nvidia_driver.BLACKLIST, "blacklist nouveau\n"),
+    (persistence.CONDITION, "[Service]\n"),
     ("/boot/vmlinuz-5.10.0-47-amd64", ""),
     ("/sys/module/nvidia/version", "535.309.01\n"),
     ("/sys/module/nouveau/initstate", "live\n"),

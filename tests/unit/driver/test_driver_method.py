@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from gpu_stack.components import nvidia_driver
-from gpu_stack.components.nvidia_driver import driver_method, driver_packages
+from gpu_stack.components.nvidia_driver import driver_method, driver_packages, persistence
 from gpu_stack.host.context import Context, Result
 
 from .test_nvidia_driver import VARS, items, rendered
@@ -98,6 +98,7 @@ def host(root: Path, row: dict[str, Any], *packages: tuple[str, ...]) -> Path:
             nvidia_driver.PINS: driver_packages.pins_text(row),
             nvidia_driver.UPGRADES: nvidia_driver.UPGRADES_TEXT,
             nvidia_driver.BLACKLIST: nvidia_driver.BLACKLIST_TEXT,
+            persistence.CONDITION: persistence.CONDITION_TEXT,
             f"/boot/vmlinuz-{KERNEL}": "",
             "/sys/module/nvidia/version": row["version"] + "\n",
             "/dev/nvidiactl": "",

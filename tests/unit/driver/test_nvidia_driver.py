@@ -10,7 +10,7 @@ import jinja2
 import pytest
 import yaml
 from gpu_stack.components import nvidia_driver
-from gpu_stack.components.nvidia_driver import driver_packages
+from gpu_stack.components.nvidia_driver import driver_packages, persistence
 
 from .trees import DRIVER, KERNEL, age, context, file_lists, status, tree
 
@@ -48,6 +48,7 @@ def converged(root: Path) -> Path:
             nvidia_driver.PINS: driver_packages.pins_text(DRIVER),
             nvidia_driver.UPGRADES: nvidia_driver.UPGRADES_TEXT,
             nvidia_driver.BLACKLIST: nvidia_driver.BLACKLIST_TEXT,
+            persistence.CONDITION: persistence.CONDITION_TEXT,
             "/boot/vmlinuz-5.10.0-9-amd64": "",
             f"/boot/vmlinuz-{KERNEL}": "",
             f"/boot/initrd.img-{KERNEL}": "",
@@ -129,6 +130,7 @@ def test_a_bare_container_gets_the_userspace_set_and_nothing_of_the_kernel(tmp_p
         (nvidia_driver.PINS, "Package: *\n", nvidia_driver.PINS),
         (nvidia_driver.UPGRADES, "", nvidia_driver.UPGRADES),
         (nvidia_driver.BLACKLIST, "blacklist nouveau\n", nvidia_driver.BLACKLIST),
+        (persistence.CONDITION, "[Service]\nExecCondition=\n", persistence.CONDITION),
         ("/boot/vmlinuz-5.10.0-47-amd64", "", "module for kernel 5.10.0-47-amd64"),
         ("/sys/module/nvidia/version", "535.309.01\n", "running driver"),
         ("/sys/module/nouveau/initstate", "live\n", "running driver"),
@@ -193,7 +195,7 @@ def test_the_persistence_daemon_is_wished_where_it_can_run(tmp_path: Path) -> No
     unit = "nvidia-persistenced.service"
     (converged(tmp_path) / "etc/systemd/system/multi-user.target.wants" / unit).unlink()
     assert items(changes(tmp_path)) == [unit]
-    assert changes(tmp_path, nvidia_driver_persistence=False) == []
+    assert items(changes(tmp_path, nvidia_driver_persistence=False)) == [persistence.CONDITION]
     (tmp_path / "dev/nvidiactl").unlink()
     assert items(changes(tmp_path, container=True)) == []
 
@@ -205,7 +207,7 @@ def test_a_persistence_daemon_that_udev_starts_is_not_to_be_enabled(tmp_path: Pa
     udevs = PERSISTENCED.partition("[Install]")[0]
     tree(tmp_path, {f"/lib/systemd/system/{unit}": udevs})
     assert changes(tmp_path) == []
-    assert changes(tmp_path, nvidia_driver_persistence=False) == []
+    assert items(changes(tmp_path, nvidia_driver_persistence=False)) == [persistence.CONDITION]
     tree(tmp_path, {f"/etc/systemd/system/{unit}": PERSISTENCED})
     assert items(changes(tmp_path)) == [unit]
 
@@ -218,7 +220,7 @@ def test_a_daemon_without_persistence_mode_keeps_nothing_initialised(tmp_path: P
     tree(tmp_path, {f"/lib/systemd/system/{unit}": idle})
     (one,) = changes(tmp_path)
     assert (one["item"], one["from"], one["to"]) == (unit, "without persistence mode", "enabled")
-    assert changes(tmp_path, nvidia_driver_persistence=False) == []
+    assert items(changes(tmp_path, nvidia_driver_persistence=False)) == [persistence.CONDITION]
     tree(tmp_path, {f"/etc/systemd/system/{unit}": PERSISTENCED})
     assert changes(tmp_path) == []
 
@@ -226,7 +228,7 @@ def test_a_daemon_without_persistence_mode_keeps_nothing_initialised(tmp_path: P
 def test_a_persistence_daemon_that_is_not_wished_is_disabled(tmp_path: Path) -> None:
     """Debian's package enables it, so that leaving it alone would be no answer."""
     converged(tmp_path)
-    (found,) = changes(tmp_path, nvidia_driver_persistence=False)
+    found, _drop_in = changes(tmp_path, nvidia_driver_persistence=False)
     assert (found["item"], found["from"], found["to"]) == (
         "nvidia-persistenced.service", "enabled", "disabled",
     )  # fmt: skip
@@ -274,6 +276,7 @@ def rendered(template: str, row: dict[str, Any] = DRIVER, **more: str) -> str:
         ("etc/apt/preferences.d/provision-nvidia-driver.j2", driver_packages.pins_text(DRIVER)),
         ("etc/apt/apt.conf.d/51provision-gpu-stack.j2", nvidia_driver.UPGRADES_TEXT),
         ("etc/modprobe.d/provision-nouveau.conf.j2", nvidia_driver.BLACKLIST_TEXT),
+        (persistence.CONDITION.lstrip("/") + ".j2", persistence.CONDITION_TEXT),
     ],
 )
 def test_the_looks_text_is_the_roles_template(template: str, text: str) -> None:

@@ -14,6 +14,7 @@ from converged_host import CUDART, CUDNN, VENV, Host
 from gpu_stack import receipt, removal
 from gpu_stack.components import gpu_env
 from gpu_stack.components.cuda import nvidia_cuda
+from gpu_stack.components.nvidia_driver import persistence
 from gpu_stack.host.context import Context, Result
 
 GONE = {f"{name}_state": "absent" for name in ("cuda", "cudnn", "gpu_env", "tensorflow")}
@@ -162,6 +163,15 @@ def test_the_driver_takes_along_what_no_other_needs(host: Host) -> None:
         assert [path, "present"] not in removal.look(context, "nvidia_driver", None)
     host.remove("/etc/apt/preferences.d/provision-cuda")
     assert len(removal.look(context, "nvidia_driver", None)) == 2
+
+
+def test_the_daemons_drop_in_goes_with_the_driver_and_one_of_somebodys_stays(host: Host) -> None:
+    theirs = str(Path(persistence.CONDITION).parent / "mine.conf")
+    host.write(theirs, "[Service]\nNice=5\n")
+    host.write(persistence.CONDITION, persistence.CONDITION_TEXT)
+    found = removal.look(Context(root=str(host.root)), "nvidia_driver", None)
+    assert [persistence.CONDITION, "present"] in found
+    assert [theirs, "present"] not in found
 
 
 def test_a_driver_of_the_installer_is_ours_where_the_pins_say_so(host: Host) -> None:

@@ -16,6 +16,7 @@ from . import (
     displaced,
     driver_method,
     driver_packages,
+    persistence,
     running_driver,
     signing,
     signing_files,
@@ -32,9 +33,6 @@ NAME = "nvidia_driver"
 PINS = "/etc/apt/preferences.d/provision-nvidia-driver"
 UPGRADES = "/etc/apt/apt.conf.d/51provision-gpu-stack"
 BLACKLIST = "/etc/modprobe.d/provision-nouveau.conf"
-UNIT = "nvidia-persistenced.service"
-# As Ubuntu's packages have it: the daemon runs, and keeps no driver initialised.
-IDLE = "without persistence mode"
 
 # Debian installs the driver's programs and libraries through update-alternatives:
 # {group: the package whose scripts make it}.
@@ -102,23 +100,6 @@ def older_initramfs(context: Context) -> list[str]:
         if info.st_mtime < blacklist.st_mtime:
             old.append(path)
     return old
-
-
-def persistence(context: Context) -> str | None:
-    """State of the daemon: "enabled", "disabled", "masked", "static" or IDLE; None without one."""
-    own = "/etc/systemd/system/" + UNIT
-    if context.readlink(own) == "/dev/null":
-        return "masked" if context.exists("/lib/systemd/system/" + UNIT) else None
-    if not context.exists("/lib/systemd/system/" + UNIT) and not context.exists(own):
-        return None
-    # Ubuntu's unit has no [Install]: udev starts it with the driver's first device.
-    text = context.read(own) or context.read("/lib/systemd/system/" + UNIT) or ""
-    if "--no-persistence-mode" in text:
-        return IDLE
-    link = "/etc/systemd/system/multi-user.target.wants/" + UNIT
-    if context.lstat(link) is not None:
-        return "enabled"
-    return "disabled" if "[Install]" in text.splitlines() else "static"
 
 
 def alternatives(context: Context, names: list[str]) -> dict[str, dict[str, Any]]:
@@ -202,8 +183,9 @@ def look(context: Context) -> dict[str, Any]:
         "upgrades": context.read(UPGRADES),
         "blacklist": context.read(BLACKLIST),
         "initramfs_older": older_initramfs(context),
-        "persistence": persistence(context),
-        "written": file_state.faults(context, [PINS, UPGRADES, BLACKLIST]),
+        "persistence": persistence.look(context),
+        "persistence_condition": context.read(persistence.CONDITION),
+        "written": file_state.faults(context, [PINS, UPGRADES, BLACKLIST, persistence.CONDITION]),
         "logins": logins.look(context, _logins(context, row)) if row else {},
         "alternatives": alternatives(context, names),
         "flaws": package_files.flaws(
@@ -373,16 +355,7 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
         changes += _kernel_changes(row, state)
         if not state["container"]:
             changes += running_driver.differ(NAME, row, state)
-    # Without a device the daemon has nothing to hold and would be a failed unit.
-    can_run = scope == "full" or state["device"]
-    wished = options.get("nvidia_driver_persistence", True)
-    if wished and can_run and state["persistence"] in ("disabled", "masked", IDLE):
-        reason = "the driver would be unloaded between jobs"
-        changes.append(change(NAME, UNIT, state["persistence"], "enabled", reason))
-    # Debian's package enables it by itself.
-    if not wished and state["persistence"] == "enabled":
-        reason = "persistence was switched off"
-        changes.append(change(NAME, UNIT, "enabled", "disabled", reason))
+    changes += persistence.differ(NAME, state, options, scope)
     changes += displaced.differ(NAME, state, options)
     return changes
 

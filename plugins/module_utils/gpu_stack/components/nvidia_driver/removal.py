@@ -7,7 +7,7 @@ from ...host.owned_files import owned
 from ...type_checking import TYPE_CHECKING
 from .. import cuda, nvidia_driver
 from ..cuda import nvidia_cuda
-from . import driver_method, rules, running_driver
+from . import driver_method, persistence, rules, running_driver
 
 if TYPE_CHECKING:
     from typing import Any, Sequence
@@ -27,6 +27,7 @@ FILES = (
         nvidia_driver.PINS,
         nvidia_driver.UPGRADES,
         nvidia_driver.BLACKLIST,
+        persistence.CONDITION,
         running_driver.RECORD,
         "/etc/dkms/provision-sign*",
         "/etc/dkms/framework.conf.d/provision-signing.conf",
