@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fault_schedule import WOUNDS, Fault, Wound, _deal, _weighted
+from fault_schedule import EVERY_WOUND, Fault, deal, weighted
 
 # {phase: what is done to the host so that a run has it, and how often}
 PHASES = {
@@ -22,12 +22,6 @@ PHASES = {
     "pip": ("wheels",),
     "configuration": ("env-gone", "driver-files", "cuda-holds", "cudnn-link"),
     "receipt": ("env-gone", "cudnn-link"),
-}
-CUT_WOUNDS = {
-    "driver-leaf": Wound("nvidia_driver", 20, ("dpkg",), 1, "leaf", 1, 1),
-    "cuda-libraries": Wound("cuda", 40, ("dpkg",), 1, "libraries", 1, 2),
-    "module-uninstalled": Wound("nvidia_driver", 30, ("dkms",)),
-    "blacklist-gone": Wound("nvidia_driver", 90, ("initramfs",)),
 }
 # Packages of the lock whose removal takes no others along: nothing is compiled under emulation.
 LEAF = ("nvidia-smi", "nvidia-persistenced")
@@ -42,11 +36,10 @@ CARD = {"nvidia_driver.answers", "nvidia_driver.module"}
 
 def draw(seed: int, number: int, attempt: int, names: Mapping[str, Sequence[str]]) -> Fault:
     """The cut of a seed and number (from 1): in each seven of them every phase once. Pure."""
-    during = _deal(f"{seed} cuts", number, len(PHASES), list(PHASES))
+    during = deal(f"{seed} cuts", number, len(PHASES), list(PHASES))
     rng = random.Random(f"provision cut {seed} {number} {attempt}")  # noqa: S311 (not a secret)
-    wounds = {**WOUNDS, **CUT_WOUNDS}
-    name = _weighted(rng, {key: wounds[key] for key in PHASES[during]})
-    wound, picked = wounds[name], []
+    name = weighted(rng, {key: EVERY_WOUND[key] for key in PHASES[during]})
+    wound, picked = EVERY_WOUND[name], []
     if wound.pick:
         pool = sorted(names[wound.pick])
         most = min(wound.most, len(pool))

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import fault_cuts
 import fault_schedule as drawn
 from fault_schedule import Fault
 
@@ -184,7 +183,7 @@ def wounds(fault: Fault, names: Mapping[str, Sequence[str]]) -> str:
     lines = [PROLOGUE]
     for name in (*fault.start, *fault.riders):
         picked = ""
-        wound = {**drawn.WOUNDS, **fault_cuts.CUT_WOUNDS}.get(name)
+        wound = drawn.EVERY_WOUND.get(name)
         if wound is not None and wound.pick:
             picked = shlex.join(item for item in fault.picked if item in names[wound.pick])
         lines.append(WOUND_SCRIPTS[name].replace("$PICKED", picked))

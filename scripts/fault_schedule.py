@@ -60,6 +60,14 @@ WOUNDS = {
     "venv-gone": Wound("tensorflow", 70, ("pip",), 1),
     "venv-away": Wound("tensorflow", 70, ("pip",), 1),
 }
+# Those of a virtual machine alone (fault_cuts.py).
+CUT_WOUNDS = {
+    "driver-leaf": Wound("nvidia_driver", 20, ("dpkg",), 1, "leaf", 1, 1),
+    "cuda-libraries": Wound("cuda", 40, ("dpkg",), 1, "libraries", 1, 2),
+    "module-uninstalled": Wound("nvidia_driver", 30, ("dkms",)),
+    "blacklist-gone": Wound("nvidia_driver", 90, ("initramfs",)),
+}
+EVERY_WOUND = {**WOUNDS, **CUT_WOUNDS}
 # Removed besides a wound, so that packages and their lists are downloaded again.
 RIDERS = ("archives", "lists", "sources", "pins")
 
@@ -78,7 +86,9 @@ VARIANTS = {
     "network": ("refused", "refused", "silent", "ssh"),
 }
 # {phase: its share of a component's time}
-SHARES = {"download": 0.25, "dpkg": 0.45, "pip": 0.7, "cudnn": 0.4}
+SHARES = {
+    "download": 0.25, "dpkg": 0.45, "pip": 0.7, "cudnn": 0.4, "dkms": 0.5, "initramfs": 0.8
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -128,7 +138,7 @@ def draw(
     `names`: {pick of a wound: packages or wheels to draw from}. A redraw keeps the kind and the
     variant; everything else is new. Pure.
     """
-    kind = _deal(f"{seed} kinds", number, len(kinds), [name for name in KINDS if name in kinds])
+    kind = deal(f"{seed} kinds", number, len(kinds), [name for name in KINDS if name in kinds])
     # `attempt` is left out: a redraw of a bare start would take minutes again.
     bare = attempt == 0 and _is_bare(seed, number)
     fixed = random.Random(f"provision {seed} {number} {kind}")  # noqa: S311 (not a secret)
@@ -180,7 +190,7 @@ def schedule(
     ]
 
 
-def _deal(text: str, number: int, size: int, values: Sequence[str]) -> str:
+def deal(text: str, number: int, size: int, values: Sequence[str]) -> str:
     """The value at `number` of a series of shuffled decks of `size` values, for an even draw."""
     deck = list(values)
     random.Random(f"provision {text} {(number - 1) // size}").shuffle(deck)  # noqa: S311
@@ -195,12 +205,12 @@ def _is_bare(seed: int, number: int) -> bool:
 def _wounds(rng: random.Random, during: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(wounds, riders): a wound whose repair has the phase, perhaps more; one per component."""
     able = {n: w for n, w in WOUNDS.items() if during == "run" or during in w.phases}
-    chosen = {_weighted(rng, able)}
+    chosen = {weighted(rng, able)}
     for _ in range(rng.choice((0, 0, 1, 2))):
         taken = {WOUNDS[name].component for name in chosen}
         # The others only cheap: a run should take a minute.
         others = {n: w for n, w in WOUNDS.items() if w.component not in taken and w.seconds <= 15}
-        chosen.add(_weighted(rng, others))
+        chosen.add(weighted(rng, others))
     riders: tuple[str, ...] = ()
     if any("dpkg" in WOUNDS[name].phases for name in chosen):
         riders = tuple(name for name in RIDERS if rng.random() < 0.25)
@@ -208,7 +218,7 @@ def _wounds(rng: random.Random, during: str) -> tuple[tuple[str, ...], tuple[str
     return tuple(sorted(chosen, key=order.index)), riders
 
 
-def _weighted(rng: random.Random, wounds: Mapping[str, Wound]) -> str:
+def weighted(rng: random.Random, wounds: Mapping[str, Wound]) -> str:
     names = list(wounds)
     return rng.choices(names, [wounds[name].weight for name in names])[0]
 
@@ -235,7 +245,9 @@ class Estimates:
         if BARE in start:
             guess = self.bare.get(component, 0.0)
         else:
-            guess = sum(WOUNDS[n].seconds for n in start if WOUNDS[n].component == component)
+            guess = sum(
+                EVERY_WOUND[n].seconds for n in start if EVERY_WOUND[n].component == component
+            )
         return guess * self.factors.get(component, 1.0)
 
     def run(self, start: Sequence[str]) -> float:
@@ -246,8 +258,8 @@ class Estimates:
         """Seconds that a phase takes, from its beginning."""
         if during == "run":
             return self.run(start)
-        chosen = self.bare if BARE in start else {WOUNDS[n].component: 0.0 for n in start}
-        able = {w.component for w in WOUNDS.values() if during in w.phases} & set(chosen)
+        chosen = self.bare if BARE in start else {EVERY_WOUND[n].component: 0.0 for n in start}
+        able = {w.component for w in EVERY_WOUND.values() if during in w.phases} & set(chosen)
         # On a bare host apt runs twice; the driver's run is the first.
         first = next((c for c in self.bare if c in able), "")
         return self.component(start, first) * SHARES[during]

@@ -23,6 +23,8 @@ from tests.collection import own_project
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.network]
 
 VERSION = "470.256.02"
+DAEMON = "nvidia-persistenced.service"
+FOLDER = f"/etc/systemd/system/{DAEMON}.d"
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +115,38 @@ def test_modinfo_answers_for_the_next_boot_kernel_and_a_second_run_changes_nothi
     assert re.search(r"changed=0 .*failed=0", play(project, "driver.yml"))
 
 
+def restarted(project: Path) -> str:
+    """ "failed" or "inactive", after systemd was asked to start the daemon, as at a boot."""
+    ask(project, f"systemctl restart {DAEMON} || true")
+    return ask(project, f"systemctl is-failed {DAEMON} || true")
+
+
+def test_without_a_gpu_on_the_bus_the_daemon_is_skipped_and_does_not_fail(project: Path) -> None:
+    if ask(project, "grep -l 0x10de /sys/bus/pci/devices/*/vendor || true"):
+        pytest.skip("needs a machine without NVIDIA's devices")
+    # Debian's package had started it before the drop-in was there.
+    assert ask(project, f"systemctl is-failed {DAEMON} || true") == "inactive"
+    assert restarted(project) == "inactive"
+
+    # A host of before, on which an administrator has a drop-in of their own.
+    ask(project, f"rm {FOLDER}/provision-gpu.conf && systemctl daemon-reload")
+    ask(project, f"printf '[Service]\\nNice=5\\n' > {FOLDER}/mine.conf")
+    assert restarted(project) == "failed"
+    play(project, "driver.yml")
+    assert ask(project, f"systemctl is-failed {DAEMON} || true") == "inactive"
+    assert restarted(project) == "inactive"
+    assert re.search(r"changed=0 .*failed=0", play(project, "driver.yml"))
+
+    without = ("-e", "nvidia_driver_persistence=false")
+    play(project, "driver.yml", *without)
+    assert ask(project, f"ls {FOLDER}") == "mine.conf"
+    assert re.search(r"changed=0 .*failed=0", play(project, "driver.yml", *without))
+    ask(project, f"rm -r {FOLDER}")
+    play(project, "driver.yml")
+    assert ask(project, f"systemctl is-enabled {DAEMON}") == "enabled"
+    assert restarted(project) == "inactive"
+
+
 def test_a_module_that_went_missing_is_built_again(project: Path) -> None:
     kernel = ask(project, "ls /boot | sed -n s/^vmlinuz-//p")
     ask(project, f"dkms uninstall -m nvidia-current -v {VERSION} -k {kernel}")
@@ -136,3 +170,10 @@ def test_a_failing_build_shows_the_compilers_line(project: Path) -> None:
             play(project, "driver.yml")
     finally:
         ask(project, f"cp /root/nv.c {source}")
+
+
+def test_the_daemons_drop_in_goes_with_the_driver(project: Path) -> None:
+    assert ask(project, f"ls {FOLDER}") == "provision-gpu.conf"
+    play(project, "driver.yml", "-e", "nvidia_driver_state=absent")
+    assert ask(project, f"ls -d {FOLDER} || true") == ""
+    assert ask(project, f"systemctl show --property=DropInPaths --value {DAEMON}") == ""

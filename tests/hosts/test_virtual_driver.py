@@ -25,7 +25,8 @@ from tests.collection import own_project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.network]
 
-PLATFORM, VERSION = "debian11", "470.256.02"
+# {platform: the driver of its archive}; their dkms (2 and 3) sign in different ways.
+VERSIONS = {"debian11": "470.256.02", "debian12": "535.261.03"}
 DRIVER = """\
 - hosts: gpu
   become: true
@@ -35,7 +36,7 @@ DRIVER = """\
 """
 # What the run did against nouveau is taken back; Debian's own files lead the card to NVIDIA's
 # module, so a unit loads nouveau as long as our blacklist is not there.
-NOUVEAU = f"""\
+NOUVEAU = """\
 - hosts: gpu
   become: true
   gather_facts: false
@@ -54,7 +55,8 @@ NOUVEAU = f"""\
           WantedBy=multi-user.target
     - ansible.builtin.shell: >-
         systemctl enable lab-nouveau.service
-        && /usr/sbin/dkms uninstall -m nvidia-current -v {VERSION} -k $(ls /lib/modules)
+        && /usr/sbin/dkms uninstall -m nvidia-current
+        -v $(ls /var/lib/dkms/nvidia-current | grep ^[0-9]) -k $(ls /lib/modules)
         && rm /etc/modprobe.d/provision-nouveau.conf
         && update-initramfs -u -k all
 """
@@ -84,7 +86,11 @@ def keys() -> tuple[Path, Path]:
     return folder / "lab-modules.key", folder / "lab-modules.der"
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["secure-boot", "without"])
+@pytest.fixture(
+    scope="module",
+    params=[("debian11", True), ("debian11", False), ("debian12", True)],
+    ids=["debian11-secure-boot", "debian11-without", "debian12-secure-boot"],
+)
 def lab(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[locallab.Lab]:
@@ -94,12 +100,13 @@ def lab(
         "nvidia_driver_signing_key_file": str(private),
         "nvidia_driver_signing_certificate_file": str(signing.pem(certificate)),
     }
-    disk = native.installed(PLATFORM, DRIVER + NOUVEAU, options)
+    release, secure_boot = request.param
+    disk = native.installed(release, DRIVER + NOUVEAU, options)
     folder = tmp_path_factory.mktemp("driver")
-    trusted = {"secure_boot": True, "enrol": (certificate,)} if request.param else {}
+    trusted = {"secure_boot": True, "enrol": (certificate,)} if secure_boot else {}
     made = locallab.up(
         f"vm-driver-{os.getpid()}",
-        locallab.Shape(PLATFORM, gpus=1, virtual=Virtual(disk=disk, **trusted)),
+        locallab.Shape(release, gpus=1, virtual=Virtual(disk=disk, **trusted)),
         state_dir=folder / ".lab",
         hosts=["vm01"],
     )
@@ -115,6 +122,10 @@ def ask(lab: locallab.Lab, command: str) -> str:
     done = over_ssh(lab, command)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     return done.stdout.strip()
+
+
+def platform(lab: locallab.Lab) -> str:
+    return ask(lab, ". /etc/os-release && echo $ID$VERSION_ID")
 
 
 def boot_id(lab: locallab.Lab) -> str:
@@ -138,7 +149,7 @@ def test_one_run_reboots_once_and_tries_the_module_on_the_booted_kernel(
     assert ask(lab, "ls -d /sys/module/nouveau || true") == ""
     kernel = ask(lab, "uname -r")
     module = f"/sbin/modinfo -k {kernel} nvidia-current"
-    assert ask(lab, f"{module} -F version") == VERSION
+    assert ask(lab, f"{module} -F version") == VERSIONS[platform(lab)]
     assert ask(lab, f"{module} -F signer") == "lab-modules"
     log = ask(lab, "sudo dmesg")
     assert "NVRM" in log

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import native
 import pytest
+from conftest import over_ssh
+from own_kernel import wait_for
 from test_virtual import Machine, project_for
-from test_virtual_driver import DRIVER, VERSION, Run
+from test_virtual_driver import DRIVER, VERSIONS, Run
 
 from provision import locallab
 from provision.locallab.vm import Virtual
@@ -22,6 +24,7 @@ from tests.collection import own_project
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.network]
 
 PLATFORM = "debian11"
+VERSION = VERSIONS[PLATFORM]
 SHELL = """\
 - hosts: gpu
   become: true
@@ -78,10 +81,9 @@ class Kernels(Machine):
             f"sudo grub-editenv /boot/grub/grubenv set saved_entry={entry} && sync"
             " && sudo systemd-run --quiet --on-active=1 systemctl reboot"
         )
-        for _ in range(5):
-            self.wait()
-            if self.boot_id() != before:
-                break
+        wait_for("the end of its connections", 180, lambda: over_ssh(self.lab, "true").returncode)
+        self.wait()
+        assert self.boot_id() != before
         assert self.kernel == kernel, self.guest.console()
 
     def modules(self) -> dict[str, str]:
@@ -115,7 +117,7 @@ def planned(machine: Kernels, folder: Path) -> tuple[list[str], list[str]]:
         for one in host["changes"]
         if one["component"] == "nvidia_driver"
     ]
-    return changes, [f"{one['id']}: {one['message']}" for one in host.get("notices") or []]
+    return changes, [f"{one['id']}: {one['message']}" for one in host["warnings"]]
 
 
 def test_after_the_upgrade_the_old_kernel_runs_and_the_new_one_has_its_module(

@@ -164,3 +164,9 @@ def test_what_a_power_cut_leaves_is_named(tree: Path, monkeypatch: pytest.Monkey
     assert seen == {
         "usr/lib/a": "empty", f"{site}/a.py": "other content", f"{site}/b.py": "missing"
     }  # fmt: skip
+
+
+def test_every_phase_has_its_time() -> None:
+    estimates = drawn.Estimates()
+    for fault in some(140):
+        assert estimates.phase(fault.start, fault.during) > 0

@@ -14,7 +14,6 @@ from gpu_stack.components.tensorflow import pip_install
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-import fault_cuts  # noqa: E402
 import fault_host  # noqa: E402
 import fault_run  # noqa: E402
 import fault_schedule as drawn  # noqa: E402
@@ -122,8 +121,7 @@ def test_every_way_of_every_kind_is_drawn() -> None:
 
 
 def test_every_state_has_its_script_and_every_kind_its_meaning() -> None:
-    wounds = {*drawn.WOUNDS, *fault_cuts.CUT_WOUNDS}
-    assert set(fault_host.WOUND_SCRIPTS) == {*wounds, *drawn.RIDERS}
+    assert set(fault_host.WOUND_SCRIPTS) == {*drawn.EVERY_WOUND, *drawn.RIDERS}
     assert set(drawn.MEANING) == set(drawn.KINDS) == set(drawn.PHASES)
     assert set(drawn.VARIANTS["network"]) | {"whole"} == set(fault_host.NETWORK_RULES)
 
