@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from gpu_stack.components import tensorflow
+from gpu_stack.components.tensorflow import wheel_files
 from gpu_stack.host import file_state, loader, package_files
 from gpu_stack.host.context import Context, run_nothing
 
@@ -260,10 +260,10 @@ def test_a_record_that_says_nothing(tree: Tree, text: str) -> None:
 
 def test_a_wheels_record() -> None:
     text = recorded("wrapt-RECORD")
-    lines = list(tensorflow.record_lines(text))
+    lines = list(wheel_files.record_lines(text))
     assert len(lines) == len(text.splitlines())
     assert ("wrapt/__pycache__/doc.cpython-39.pyc", None, None) in lines
-    assert list(tensorflow.record_lines(text, ".so")) == [
+    assert list(wheel_files.record_lines(text, ".so")) == [
         (
             "wrapt/_wrappers.cpython-39-x86_64-linux-gnu.so",
             "hv2fhvIKqIHqcdWPrRYAryq_ZiniifoO4rvkBNKPQ0k",
@@ -273,7 +273,7 @@ def test_a_wheels_record() -> None:
 
 
 def test_a_record_line_with_a_comma_in_its_path() -> None:
-    assert list(tensorflow.record_lines('"a,b.so",sha256=x,3\n', ".so")) == [("a,b.so", "x", 3)]
+    assert list(wheel_files.record_lines('"a,b.so",sha256=x,3\n', ".so")) == [("a,b.so", "x", 3)]
 
 
 def test_an_elf_file_that_ends_before_its_section_headers() -> None:
