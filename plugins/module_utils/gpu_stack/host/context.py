@@ -245,7 +245,7 @@ class Context(object):
         limit = regular.LIMIT if size is None else size
         try:
             with file:
-                data = file.read(limit + 1)
+                data = regular.read(file.fileno(), limit)
         except OSError:
             return None
         if size is not None:
