@@ -305,3 +305,19 @@ def test_what_can_be_wrong_with_a_written_file(tree: Tree) -> None:
     assert file_state.complaint("text", None, None) == "present"
     assert file_state.complaint("text", "text", None) is None
     assert file_state.complaint("other", "text", None) == "other content"
+
+
+def test_an_empty_file_whose_checksum_was_lost_with_it(tree: Tree) -> None:
+    tree.write(f"{LIB}/libnvperf_host.so", "", BUILT)
+    tree.write(f"/var/lib/dpkg/info/{NAME}:amd64.md5sums", "", BUILT)
+    assert tree.flaws() == [(f"{LIB}/libnvperf_host.so", "empty")]
+
+
+def test_an_empty_file_that_the_package_ships_empty(tree: Tree) -> None:
+    path = f"{LIB}/libnvperf_host.so"
+    record = f"/var/lib/dpkg/info/{NAME}:amd64.md5sums"
+    sums = (tree.root / record.lstrip("/")).read_text("utf-8")
+    old = hashlib.md5(path.encode()).hexdigest()  # noqa: S324  dpkg's own
+    tree.write(record, sums.replace(old, hashlib.md5(b"").hexdigest()), BUILT)  # noqa: S324
+    tree.write(path, "", BUILT)
+    assert tree.flaws() == []

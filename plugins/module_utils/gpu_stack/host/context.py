@@ -175,6 +175,8 @@ class Context(object):
         self.deep = deep
         self.platform: dict[str, Any] = {}
         self.container = False
+        # What this look compares because the host has booted: boots.py.
+        self.compared: list[str] = []
         if runner is None:
             runner = run_program if root == "/" else run_nothing
         self.run = runner

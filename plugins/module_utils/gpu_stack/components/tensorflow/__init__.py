@@ -11,7 +11,7 @@ import os
 import re
 
 from ...change import change, is_touched
-from ...host import package_files
+from ...host import boots, package_files
 from ...type_checking import TYPE_CHECKING
 from . import activation, venv_trust, wheel_files
 
@@ -130,14 +130,15 @@ def _look(context: Context, row: Row, cuda: dict[str, Any]) -> dict[str, Any]:
     site = site_packages(context, venv)
     names = context.listdir(site) if site else []
     current_site = site_packages(context, root + "/current")
-    running = (
-        wheel_files.wheels(context.listdir(current_site)).get("tensorflow")
-        if current_site
-        else None
-    )
+    in_use = wheel_files.wheels(context.listdir(current_site) if current_site else [])
+    running = in_use.get("tensorflow")
     marked = marker(context, venv + "/" + MARKER)
     info = context.stat(venv + "/" + MARKER)
     since = info.st_mtime if marked is not None and info is not None else 0
+    flaws = []
+    if site and marked is not None:
+        sizes = boots.due(context, venv)
+        flaws = wheel_files.flaws(context, site, names, row, since, sizes)
     settings = context.read(venv + "/pyvenv.cfg")
     directories = [root, venv, venv + "/bin", venv + "/lib", site or venv]
     return {
@@ -154,9 +155,7 @@ def _look(context: Context, row: Row, cuda: dict[str, Any]) -> dict[str, Any]:
         "activation": activation.fault(context, venv, cuda) if row else None,
         "closed": closed(context, directories),
         "links": _missing_links(context, site, row) if site else [],
-        "flaws": wheel_files.flaws(context, site, names, row, since)
-        if site and marked is not None
-        else [],
+        "flaws": flaws,
         "untrusted": venv_trust.look(context, venv, row.get("python")) if marked else [],
     }
 

@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from ...host import background, package_files
+from ...host import background, boots, package_files
 from ...host.context import Context
 from .. import tensorflow
 from . import (
@@ -281,7 +281,9 @@ class Environment(object):
             if self.of_cuda:
                 cuda_links.bring(self.site(place))
             self._activate(place)
-            return venv_place.finish(self.context, self.root, self.name, self.mark)
+            kept = venv_place.finish(self.context, self.root, self.name, self.mark)
+            boots.note(self.context, [self.path])
+            return kept
         except (RefusedError, OSError, subprocess.SubprocessError) as error:
             venv_place.clean(self.context, self.root)
             raise RefusedError(self._not_installed(str(error))) from error

@@ -12,13 +12,14 @@ from ...host import package_files
 from ...type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator
     from typing import Any
 
     from ...host.context import Context
     from ...shapes import Changes, Row
 
-# More flaws than this in one wheel are one item: a person reads the plan.
+# More flaws than this in one wheel are one item, and so are more flawed wheels: a person reads it.
 MANY = 5
 
 
@@ -68,17 +69,32 @@ def _sha256(context: Context, path: str) -> str | None:
     return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
 
 
+def _kind_fault(info: os.stat_result | None) -> str | None:
+    """What is wrong with a wheel's file that is none; None where it is one."""
+    if info is None:
+        return "missing"
+    if not stat.S_ISREG(info.st_mode):
+        return "a directory" if stat.S_ISDIR(info.st_mode) else "a link"
+    return None
+
+
+def _size_fault(actual: int, size: int | None) -> str | None:
+    if size is None or actual == size:
+        return None
+    return f"{actual} bytes instead of {size}" if actual else "empty"
+
+
 def _file_fault(
     context: Context, path: str, hashed: str | None, size: int | None, since: float
 ) -> str | None:
     """What is wrong with one file of a wheel; it is read when it is newer than the marker."""
     info = context.lstat(path)
-    if info is None:
-        return "missing"
-    if not stat.S_ISREG(info.st_mode):
-        return "a directory" if stat.S_ISDIR(info.st_mode) else "a link"
-    if size is not None and info.st_size != size:
-        return f"{info.st_size} bytes instead of {size}"
+    fault = _kind_fault(info)
+    if fault is not None or info is None:
+        return fault
+    fault = _size_fault(info.st_size, size)
+    if fault is not None:
+        return fault
     if hashed is None:
         return "altered" if info.st_mtime > since else None
     if (context.deep or info.st_mtime > since) and _sha256(context, path) != hashed:
@@ -86,60 +102,129 @@ def _file_fault(
     return None
 
 
+def _loss(context: Context, site: str, path: str, size: int | None, since: float) -> str | None:
+    """What a power cut has left of one file of a wheel; None of one that is whole, or edited.
+
+    A file that somebody has edited is newer than the marker. The programs in `bin` have another
+    first line than the wheel's, which not every pip records (pypa/pip#10744).
+    """
+    info = context.lstat(f"{site}/{path}")
+    fault = _kind_fault(info)
+    if fault is not None or info is None:
+        return fault
+    fault = _size_fault(info.st_size, size)
+    if fault == "empty" or not (info.st_mtime > since or path.startswith("../")):
+        return fault
+    return None
+
+
+def _record_fault(info: os.stat_result | None, text: str | None, since: float) -> str | None:
+    if info is None or not text:
+        return "missing"
+    if info.st_mtime > since:
+        return "changed"
+    # Its own size is nowhere: pip ends it with a line's end.
+    return None if text.endswith("\n") else "cut short"
+
+
+def _faults(
+    context: Context, site: str, text: str, since: float, sizes: bool
+) -> Iterator[tuple[str, str]]:
+    """Yields (path, fault) of one RECORD's files."""
+    for path, hashed, size in record_lines(text, "" if context.deep or sizes else ".so"):
+        compiled = path.endswith(".pyc")
+        if hashed is None and not compiled:
+            continue  # the RECORD itself, above all
+        if not context.deep and ".so" not in path:
+            fault = None if compiled else _loss(context, site, path, size, since)
+        elif compiled:
+            fault = _file_fault(context, f"{site}/{path}", None, None, since)
+            if fault == "missing":
+                continue  # Python works without it, and writes it where it may
+        else:
+            fault = _file_fault(context, f"{site}/{path}", hashed, size, since)
+        if fault is not None:
+            yield path, fault
+
+
+def _claims(context: Context, site: str, names: list[str]) -> dict[str, set[int | None]]:
+    """{path: sizes} by the RECORDs of all wheels in it: two wheels may bring one file."""
+    sizes: dict[str, set[int | None]] = {}
+    for name in names:
+        text = context.read(f"{site}/{name}/RECORD") if name.endswith(".dist-info") else None
+        for path, _hashed, size in record_lines(text or ""):
+            sizes.setdefault(path, set()).add(size)
+    return sizes
+
+
+def _without_claimed(
+    context: Context, site: str, names: list[str], found: list[dict[str, str]]
+) -> list[dict[str, str]]:
+    """Those flaws that are not just another wheel's file of the same path."""
+    claims = _claims(context, site, names) if found else {}
+    left = []
+    for flaw in found:
+        info = context.lstat(f"{site}/{flaw['path']}")
+        if info is None or info.st_size not in claims.get(flaw["path"], ()):
+            left.append(flaw)
+    return left
+
+
 def flaws(
-    context: Context, site: str, names: list[str], row: Row, since: float
+    context: Context, site: str, names: list[str], row: Row, since: float, sizes: bool = False
 ) -> list[dict[str, str]]:
     """[{wheel, path, fault}] of the locked wheels, each compared with its RECORD.
 
     The ordinary look compares the shared libraries, which are most of the bytes and fail with the
-    least explanation; a deep look compares every file. pip compiles Python files again, so a
-    compiled file's hash in RECORD is not the installed file's.
+    least explanation; with `sizes` it compares the size of every other file too, and a deep look
+    compares every file. pip compiles Python files again, so a compiled file's hash in RECORD is
+    not the installed file's.
     """
     installed = wheels(names)
     directories = {
         normalise(name[: -len(".dist-info")]): name for name in names if name.endswith(".dist-info")
     }
-    found = []
+    sizes = sizes and not context.deep
+    found: list[dict[str, str]] = []
+    lost: list[dict[str, str]] = []
     for wheel in sorted(row.get("wheels") or {}):
         version = row["wheels"][wheel]
         if installed.get(normalise(wheel)) != [version]:
             continue  # another version, two, or none: that is a change already
         record = directories[normalise(f"{wheel}-{version}")] + "/RECORD"
-        info = context.lstat(f"{site}/{record}")
         text = context.read(f"{site}/{record}")
-        if info is None or not text:
-            found.append({"wheel": wheel, "path": record, "fault": "missing"})
+        fault = _record_fault(context.lstat(f"{site}/{record}"), text, since)
+        if fault is not None:
+            found.append({"wheel": wheel, "path": record, "fault": fault})
             continue
-        if info.st_mtime > since:
-            found.append({"wheel": wheel, "path": record, "fault": "changed"})
-            continue
-        for path, hashed, size in record_lines(text, "" if context.deep else ".so"):
-            if path == record:
-                continue
-            if path.endswith(".pyc"):
-                hashed, size = None, None
-            elif hashed is None:
-                continue
-            fault = _file_fault(context, f"{site}/{path}", hashed, size, since)
-            if fault == "missing" and path.endswith(".pyc"):
-                continue  # Python works without it, and writes it where it may
-            if fault is not None:
-                found.append({"wheel": wheel, "path": path, "fault": fault})
-    return found
+        for path, fault in _faults(context, site, text or "", since, sizes):
+            flaw = {"wheel": wheel, "path": path, "fault": fault}
+            (lost if sizes and ".so" not in path else found).append(flaw)
+    return found + _without_claimed(context, site, names, lost)
+
+
+def _many(found: list[dict[str, str]]) -> tuple[str, str]:
+    """("3 files: empty, missing", the reason with the first of them)."""
+    faults = {"of another size" if " instead" in flaw["fault"] else flaw["fault"] for flaw in found}
+    examples = ", ".join(flaw["path"] for flaw in found[:3])
+    return f"{len(found)} files: {', '.join(sorted(faults)[:3])}", f"for example {examples}"
 
 
 def flaw_changes(
     component: str, row: Row, found: list[dict[str, str]], repair: dict[str, Any]
 ) -> Changes:
-    """One change per file, or per wheel where many of its files are wrong."""
+    """One change per file, per wheel where many of its files are wrong, or for many wheels."""
+    flawed = sorted({flaw["wheel"] for flaw in found})
+    if len(flawed) > MANY:
+        old, reason = _many(found)
+        item, to = f"files of {len(flawed)} wheels", "as their RECORDs say"
+        return [change(component, item, old, to, reason, repair=repair)]
     changes = []
-    for wheel in sorted({flaw["wheel"] for flaw in found}):
+    for wheel in flawed:
         its_flaws = [flaw for flaw in found if flaw["wheel"] == wheel]
         to = f"{wheel} {row['wheels'][wheel]}"
         if len(its_flaws) > MANY:
-            faults = sorted({flaw["fault"].split(" instead")[0] for flaw in its_flaws})
-            old = f"{len(its_flaws)} files: {', '.join(faults[:3])}"
-            reason = f"for example {its_flaws[0]['path']}"
+            old, reason = _many(its_flaws)
             changes.append(change(component, wheel + " files", old, to, reason, repair=repair))
             continue
         for flaw in its_flaws:
