@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from gpu_stack.components import tensorflow
+from gpu_stack.components.tensorflow import wheel_files
 from gpu_stack.host import file_state, loader, package_files
 from gpu_stack.host.context import Context, run_nothing
 
@@ -260,10 +260,10 @@ def test_a_record_that_says_nothing(tree: Tree, text: str) -> None:
 
 def test_a_wheels_record() -> None:
     text = recorded("wrapt-RECORD")
-    lines = list(tensorflow.record_lines(text))
+    lines = list(wheel_files.record_lines(text))
     assert len(lines) == len(text.splitlines())
     assert ("wrapt/__pycache__/doc.cpython-39.pyc", None, None) in lines
-    assert list(tensorflow.record_lines(text, ".so")) == [
+    assert list(wheel_files.record_lines(text, ".so")) == [
         (
             "wrapt/_wrappers.cpython-39-x86_64-linux-gnu.so",
             "hv2fhvIKqIHqcdWPrRYAryq_ZiniifoO4rvkBNKPQ0k",
@@ -273,7 +273,7 @@ def test_a_wheels_record() -> None:
 
 
 def test_a_record_line_with_a_comma_in_its_path() -> None:
-    assert list(tensorflow.record_lines('"a,b.so",sha256=x,3\n', ".so")) == [("a,b.so", "x", 3)]
+    assert list(wheel_files.record_lines('"a,b.so",sha256=x,3\n', ".so")) == [("a,b.so", "x", 3)]
 
 
 def test_an_elf_file_that_ends_before_its_section_headers() -> None:
@@ -305,3 +305,19 @@ def test_what_can_be_wrong_with_a_written_file(tree: Tree) -> None:
     assert file_state.complaint("text", None, None) == "present"
     assert file_state.complaint("text", "text", None) is None
     assert file_state.complaint("other", "text", None) == "other content"
+
+
+def test_an_empty_file_whose_checksum_was_lost_with_it(tree: Tree) -> None:
+    tree.write(f"{LIB}/libnvperf_host.so", "", BUILT)
+    tree.write(f"/var/lib/dpkg/info/{NAME}:amd64.md5sums", "", BUILT)
+    assert tree.flaws() == [(f"{LIB}/libnvperf_host.so", "empty")]
+
+
+def test_an_empty_file_that_the_package_ships_empty(tree: Tree) -> None:
+    path = f"{LIB}/libnvperf_host.so"
+    record = f"/var/lib/dpkg/info/{NAME}:amd64.md5sums"
+    sums = (tree.root / record.lstrip("/")).read_text("utf-8")
+    old = hashlib.md5(path.encode()).hexdigest()  # noqa: S324  dpkg's own
+    tree.write(record, sums.replace(old, hashlib.md5(b"").hexdigest()), BUILT)  # noqa: S324
+    tree.write(path, "", BUILT)
+    assert tree.flaws() == []

@@ -461,6 +461,13 @@ ROWS: tuple[Row, ...] = (
         ("numpy files",), "files", touches=VENV_TREE,
     ),
     Row(
+        "tensorflow-power-cut", "tensorflow", "A power cut emptied Python files of a wheel",
+        "for f in $SITE/keras/engine/training.py $SITE/keras/layers/__init__.py; do "
+        "keep $f truncate -s 0 $f; done; "
+        """sed -i 's/"boot": "[^"]*"/"boot": "before"/' /var/cache/provision-compared""",
+        ("keras/engine/training.py", "keras/layers/__init__.py"), "files", touches=VENV_TREE,
+    ),
+    Row(
         "tensorflow-protobuf-twice", "tensorflow", "A second protobuf is installed beside ours",
         "$VENV/bin/pip install --quiet --no-deps --ignore-installed protobuf==4.21.12",
         ("protobuf",), "files", touches=VENV_TREE,

@@ -42,6 +42,20 @@ The one `lstat` that each file gets tells it all: a look took 19.7 ms of CPU, an
 and hashes every file of the locked packages against dpkg's checksums, cuDNN against the hashes
 taken when its archive was unpacked, and the locked wheels against their RECORDs.
 [Below](#what-a-deep-look-costs) is what that takes.
+
+### After a power cut
+
+A disk that loses its own cache leaves files empty, cut short or missing behind a mark that vouches
+for them. An empty file of a locked package, and any size of cuDNN's that differs from its list, is
+seen by every look. Of a venv every look compares the shared libraries, in 0.01 s; the other files,
+17,000 with TensorFlow 2.21, are compared by size with the RECORDs when the host has booted since
+they were installed or last compared. That takes 0.13 s where the kernel has them in memory, and
+0.6 s from a disk (ext4, 2 cores). A run that finds the host as it should be notes the boot in
+`/var/cache/provision-compared`, and later looks of the same boot are spared that; a plan writes
+nothing. The plan names each file, or how many and the first three; the run makes the venv anew.
+
+A file that is newer than the mark and not empty was edited, not lost: that is left to `--deep`, and
+so is what pip compiles, whose size no RECORD has.
 """
 
 DEEP = """

@@ -74,6 +74,22 @@ def test_a_run_keeps_the_look_compiled_for_root_alone(spine: Project) -> None:
     assert spine.ssh("spine1", stat).startswith("root 600 1 ")
 
 
+def test_an_environment_is_compared_once_a_boot(spine: Project) -> None:
+    """The run that finds it whole notes the boot, for root alone; a plan only compares."""
+    path = "/var/cache/provision-compared"
+    boot = spine.ssh("spine1", "cat /proc/sys/kernel/random/boot_id").strip()
+    before = json.loads(spine.ssh("spine1", f"sudo cat {path}"))
+    assert before["boot"] == boot
+    (venv,) = before["compared"]
+    assert venv == spine.ssh("spine1", "readlink -f /opt/tensorflow/current").strip()
+    spine.ssh("spine1", f"sudo sed -i s/{boot}/before/ {path}")
+    assert spine.playbook("--check").returncode == 0
+    assert json.loads(spine.ssh("spine1", f"sudo cat {path}"))["boot"] == "before"
+    assert spine.playbook().returncode == 0
+    assert json.loads(spine.ssh("spine1", f"sudo cat {path}")) == before
+    assert spine.ssh("spine1", f"stat -c '%U %a %h' {path}").strip() == "root 600 1"
+
+
 def test_check_mode_agrees(spine: Project) -> None:
     done = spine.playbook("--check")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import receipt
-from .host import platform
+from .host import boots, platform
 from .host.context import Context
 from .plan import choose, differences, finish, plan, receipt_changes, to_remove
 from .registered import COMPONENTS
@@ -66,10 +66,12 @@ def examine(
     root: str = "/",
     runner: Callable[[Sequence[str]], Result] | None = None,
     run: str | None = None,
+    notes: bool = False,
 ) -> dict[str, Any]:
     """Look and plan; where something is to be done, look at what could forbid it as well.
 
-    `run`: the id of the run that looks, whose own lock on the host is none in its way.
+    `run`: the id of the run that looks, whose own lock on the host is none in its way. `notes`:
+    on a host that is as it should be, what was compared may be noted for the next look.
     """
     context = Context(root=root, options=options, deep=deep, runner=runner)
     facts = _look(context, lock, wish)
@@ -79,6 +81,8 @@ def examine(
 
         preflight.survey(context, facts, result, run)
         result = plan(lock, wish, options, facts, only, skip)
+    elif notes and not (result["changes"] or result["blockers"]):
+        boots.note(context, context.compared)
     return result
 
 
@@ -117,5 +121,6 @@ def answer(parameters: dict[str, Any], check_mode: bool = False) -> dict[str, An
         parameters.get("skip"),
         deep=bool(parameters.get("deep")),
         run=parameters.get("run"),
+        notes=not check_mode,
     )
     return finish(result, check_mode)

@@ -10,6 +10,7 @@ import pytest
 from gpu_stack import plan
 from gpu_stack.components import nvidia_driver
 from gpu_stack.components.nvidia_driver import kernel_load, kernel_rules, running_driver
+from gpu_stack.host import boots
 from gpu_stack.host.apt_commands import RefusalError
 from gpu_stack.host.context import SILENT, Context, Result
 
@@ -58,7 +59,7 @@ class Kernel:
 
 
 def boot(root: Path, name: str) -> None:
-    tree(root, {running_driver.BOOT_ID: name + "\n"})
+    tree(root, {boots.BOOT: name + "\n"})
 
 
 def test_a_module_that_loads_is_loaded_and_no_reboot_is_due(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from gpu_stack.components.tensorflow import (
     venv_trust,
 )
 from gpu_stack.components.tensorflow.environment import Environment, RefusedError
+from gpu_stack.host import boots
 from gpu_stack.host.context import Context
 
 from tests.mapped import mapped
@@ -126,6 +127,27 @@ def test_it_is_made_whole_and_current_and_open_to_all(wished: dict[str, Any], ro
     }  # fmt: skip
     assert of(wished).look() == {"finished": True, "complete": True, "missing": []}
     assert not brought(wished)
+
+
+def test_a_new_one_needs_no_comparison_in_this_boot_a_mended_one_does(
+    wished: dict[str, Any], root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one that is mended pip has checked the wheels that were missing alone."""
+    place = tmp_path / "root" / "cache"
+    place.mkdir(parents=True)
+    monkeypatch.setattr(boots, "NOTE", str(place / "provision-compared"))
+    monkeypatch.setattr(boots, "STATE", str(place))
+    monkeypatch.setattr(boots, "_of_root", lambda _context, _info: True)
+    venv = str(root / NAME)
+    assert boots.due(Context(), venv)
+    assert brought(wished)
+    assert not boots.due(Context(), venv)
+    os.unlink(boots.NOTE)
+    (root / NAME / SITE / "absl_py-1.4.0.dist-info/RECORD").unlink()
+    (root / NAME / SITE / "absl_py-1.4.0.dist-info").rmdir()
+    assert brought(wished)
+    assert of(wished).look()["complete"]
+    assert boots.due(Context(), venv)
 
 
 def test_its_cuda_is_named_where_it_is_activated(wished: dict[str, Any], root: Path) -> None:

@@ -156,3 +156,12 @@ def test_a_home_that_does_not_answer_is_given_up(
     monkeypatch.setattr(regular, "_answer", lambda *_: signal.pause())
     content, fault = regular.read_own(("me", os.geteuid(), 0), str(tmp_path), patience=0.2)
     assert (content, fault) == (None, "it could not be read within 0 s")
+
+
+@pytest.mark.parametrize("name", ["kernel/random/boot_id", "kernel/osrelease"])
+def test_what_the_kernel_says_of_itself_is_read(name: str) -> None:
+    """Linux refused it, ENOMEM, to who made room for the largest file (2026-11-25)."""
+    path = f"/proc/sys/{name}"
+    if not os.path.exists(path):
+        pytest.skip(f"this machine has no {path}")
+    assert Context().read(path) == Path(path).read_text("utf-8")

@@ -175,6 +175,8 @@ class Context(object):
         self.deep = deep
         self.platform: dict[str, Any] = {}
         self.container = False
+        # What this look compares because the host has booted: boots.py.
+        self.compared: list[str] = []
         if runner is None:
             runner = run_program if root == "/" else run_nothing
         self.run = runner
@@ -245,7 +247,7 @@ class Context(object):
         limit = regular.LIMIT if size is None else size
         try:
             with file:
-                data = file.read(limit + 1)
+                data = regular.read(file.fileno(), limit)
         except OSError:
             return None
         if size is not None:

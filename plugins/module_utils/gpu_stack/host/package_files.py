@@ -209,6 +209,7 @@ class _Package:
         self.since = since
         self.changed_since = since if since <= time.time() else 0
         self._sums: dict[str, str] | None = None
+        self.unsummed = False
 
     def content_fault(self, path: str, info: os.stat_result) -> str | None:
         """What is wrong with the content of a file that somebody may have touched; else None."""
@@ -217,7 +218,12 @@ class _Package:
             return None
         if self._sums is None:
             self._sums = _shipped(self.context, self.name, self.diverted)
+            # A power cut may take both: a list without a line is none of a package with files.
+            listed = _info_path(self.context, self.name, "md5sums") is not None
+            self.unsummed = listed and not self._sums
             self._sums.update(self.configuration)
+        if self.unsummed and info.st_size == 0 and stat.S_ISREG(info.st_mode):
+            return "empty"
         fault = _state(self.context, path, info, self._sums, self.context.deep or touched)
         # A link that leads nowhere is no flaw of its own: its target is, or the other package.
         if fault is None and touched and stat.S_ISLNK(info.st_mode):

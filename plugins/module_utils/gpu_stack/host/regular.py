@@ -84,8 +84,11 @@ def _checked(handle: int, path: str) -> int:
     return handle
 
 
-def _read(handle: int, limit: int) -> bytes:
-    """At most `limit` + 1 bytes; the last shows that the file is longer."""
+def read(handle: int, limit: int) -> bytes:
+    """At most `limit` + 1 bytes; the last shows that the file is longer.
+
+    Linux has no memory (ENOMEM) for who asks a file of /proc/sys for 4 MiB or more at once.
+    """
     parts, left = [], limit + 1
     while left > 0:
         data = os.read(handle, min(left, 1 << 20))
@@ -163,7 +166,7 @@ def _answer(path: str, limit: int) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         if stat.S_ISREG(os.fstat(handle).st_mode):
-            data = _read(handle, limit)
+            data = read(handle, limit)
             if len(data) > limit:
                 fault, data = "it is larger than {0} KiB".format(limit // 1024), None
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from ...change import blocker, change
-from ...host import debian_versions
+from ...host import boots, debian_versions
 from ...type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 ITEM = "running driver"
 RECORD = "/var/lib/provision/nvidia-driver-reboot.json"
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # What settles which driver a boot brings up.
 AT_BOOT = (
     "/boot/initrd.img-*",
@@ -57,7 +56,7 @@ def request(context: Context, why: str) -> dict[str, Any]:
     files = {path: context.stat(path) for pattern in AT_BOOT for path in context.glob(pattern)}
     return {
         "reason": why,
-        "boot": (context.read(BOOT_ID) or "").strip(),
+        "boot": boots.current(context),
         "files": {path: [info.st_mtime_ns, info.st_size] for path, info in files.items() if info},
     }
 

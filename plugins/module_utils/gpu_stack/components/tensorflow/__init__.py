@@ -6,20 +6,17 @@ record that pip itself keeps; importing TensorFlow takes 10 s and belongs to the
 
 from __future__ import annotations
 
-import base64
-import csv
 import json
 import os
 import re
-import stat
 
 from ...change import change, is_touched
-from ...host import package_files
+from ...host import boots, package_files
 from ...type_checking import TYPE_CHECKING
-from . import activation, venv_trust
+from . import activation, venv_trust, wheel_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Any
 
     from ...host.context import Context
@@ -30,8 +27,6 @@ NAME = "tensorflow"
 # lacks cusolver's (readelf, LD_DEBUG=libs, 2026-11-21). The role links all libraries into it.
 LINKS = "nvidia/cuda_runtime/lib/"
 MARKER = ".provision.json"
-# More flaws than this in one wheel are one item: a person reads the plan.
-MANY = 5
 
 
 def root_of(options: Options) -> str:
@@ -44,27 +39,10 @@ def directory(row: Row) -> str:
     return f"{row['version']}-{row['requirements_sha256'][:8]}"
 
 
-def normalise(name: str) -> str:
-    """A project's name in the spelling of PEP 503."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def site_packages(context: Context, venv: str) -> str | None:
     """A venv's site-packages; None without one."""
     paths = context.glob(venv + "/lib/python3.*/site-packages")
     return paths[0] if paths else None
-
-
-def wheels(names: Iterable[str]) -> dict[str, list[str]]:
-    """{normalised name: [versions]} from the names of dist-info directories."""
-    versions: dict[str, list[str]] = {}
-    for name in names:
-        if not name.endswith(".dist-info"):
-            continue
-        project, dash, version = name[: -len(".dist-info")].rpartition("-")
-        if dash:
-            versions.setdefault(normalise(project), []).append(version)
-    return versions
 
 
 def venv_python(text: str | None) -> str | None:
@@ -80,95 +58,6 @@ def marker(context: Context, path: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return content if isinstance(content, dict) else None
-
-
-def record_lines(text: str, part: str = "") -> Iterator[tuple[str, str | None, int | None]]:
-    """Yields (path, sha256 or None, size or None) of a RECORD's lines that contain `part`.
-
-    With a part only those lines are parsed: a venv's RECORDs have 17,000.
-    """
-    if part:
-        lines, at = [], text.find(part)
-        while at >= 0:
-            start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-            end = len(text) if end < 0 else end
-            lines.append(text[start:end])
-            at = text.find(part, end)
-    else:
-        lines = text.splitlines()
-    for line in csv.reader(lines):
-        if len(line) < 3:
-            continue
-        hashed = line[1][len("sha256=") :] if line[1].startswith("sha256=") else None
-        yield line[0], hashed, int(line[2]) if line[2].isdigit() else None
-
-
-def _sha256(context: Context, path: str) -> str | None:
-    """The file's hash as RECORD writes it; None when it can't be read."""
-    digest = package_files.digest(context, path, "sha256")
-    if digest is None:
-        return None
-    return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
-
-
-def _file_fault(
-    context: Context, path: str, hashed: str | None, size: int | None, since: float
-) -> str | None:
-    """What is wrong with one file of a wheel; it is read when it is newer than the marker."""
-    info = context.lstat(path)
-    if info is None:
-        return "missing"
-    if not stat.S_ISREG(info.st_mode):
-        return "a directory" if stat.S_ISDIR(info.st_mode) else "a link"
-    if size is not None and info.st_size != size:
-        return f"{info.st_size} bytes instead of {size}"
-    if hashed is None:
-        return "altered" if info.st_mtime > since else None
-    if (context.deep or info.st_mtime > since) and _sha256(context, path) != hashed:
-        return "altered"
-    return None
-
-
-def _flaws(
-    context: Context, site: str, names: list[str], row: Row, since: float
-) -> list[dict[str, str]]:
-    """[{wheel, path, fault}] of the locked wheels, each compared with its RECORD.
-
-    The ordinary look compares the shared libraries, which are most of the bytes and fail with the
-    least explanation; a deep look compares every file. pip compiles Python files again, so a
-    compiled file's hash in RECORD is not the installed file's.
-    """
-    installed = wheels(names)
-    directories = {
-        normalise(name[: -len(".dist-info")]): name for name in names if name.endswith(".dist-info")
-    }
-    flaws = []
-    for wheel in sorted(row.get("wheels") or {}):
-        version = row["wheels"][wheel]
-        if installed.get(normalise(wheel)) != [version]:
-            continue  # another version, two, or none: that is a change already
-        record = directories[normalise(f"{wheel}-{version}")] + "/RECORD"
-        info = context.lstat(f"{site}/{record}")
-        text = context.read(f"{site}/{record}")
-        if info is None or not text:
-            flaws.append({"wheel": wheel, "path": record, "fault": "missing"})
-            continue
-        if info.st_mtime > since:
-            flaws.append({"wheel": wheel, "path": record, "fault": "changed"})
-            continue
-        for path, hashed, size in record_lines(text, "" if context.deep else ".so"):
-            if path == record:
-                continue
-            if path.endswith(".pyc"):
-                hashed, size = None, None
-            elif hashed is None:
-                continue
-            fault = _file_fault(context, f"{site}/{path}", hashed, size, since)
-            if fault == "missing" and path.endswith(".pyc"):
-                continue  # Python works without it, and writes it where it may
-            if fault is not None:
-                flaws.append({"wheel": wheel, "path": path, "fault": fault})
-    return flaws
 
 
 def _missing_links(context: Context, site: str, row: Row) -> list[str]:
@@ -241,10 +130,15 @@ def _look(context: Context, row: Row, cuda: dict[str, Any]) -> dict[str, Any]:
     site = site_packages(context, venv)
     names = context.listdir(site) if site else []
     current_site = site_packages(context, root + "/current")
-    running = wheels(context.listdir(current_site)).get("tensorflow") if current_site else None
+    in_use = wheel_files.wheels(context.listdir(current_site) if current_site else [])
+    running = in_use.get("tensorflow")
     marked = marker(context, venv + "/" + MARKER)
     info = context.stat(venv + "/" + MARKER)
     since = info.st_mtime if marked is not None and info is not None else 0
+    flaws = []
+    if site and marked is not None:
+        sizes = boots.due(context, venv)
+        flaws = wheel_files.flaws(context, site, names, row, since, sizes)
     settings = context.read(venv + "/pyvenv.cfg")
     directories = [root, venv, venv + "/bin", venv + "/lib", site or venv]
     return {
@@ -256,12 +150,12 @@ def _look(context: Context, row: Row, cuda: dict[str, Any]) -> dict[str, Any]:
             r"^include-system-site-packages\s*=\s*true", settings or "", re.M | re.I
         ),
         "interpreter": context.resolve(venv + "/bin/python"),
-        "wheels": wheels(names),
+        "wheels": wheel_files.wheels(names),
         "requirements": package_files.digest(context, venv + "/requirements.txt", "sha256"),
         "activation": activation.fault(context, venv, cuda) if row else None,
         "closed": closed(context, directories),
         "links": _missing_links(context, site, row) if site else [],
-        "flaws": _flaws(context, site, names, row, since) if site and marked is not None else [],
+        "flaws": flaws,
         "untrusted": venv_trust.look(context, venv, row.get("python")) if marked else [],
     }
 
@@ -283,7 +177,7 @@ def _content_changes(row: Row, state: State) -> Changes:
         old = "absent" if state.get("requirements") is None else "other content"
         changes.append(change(NAME, "requirements.txt", old, "as locked", reason))
     for name in sorted(row["wheels"]):
-        versions = state["wheels"].get(normalise(name)) or []
+        versions = state["wheels"].get(wheel_files.normalise(name)) or []
         if versions != [row["wheels"][name]]:
             installed = " and ".join(sorted(versions)) or None
             to, reason = row["wheels"][name], "the lock's requirements say so"
@@ -293,7 +187,7 @@ def _content_changes(row: Row, state: State) -> Changes:
         reason = "TensorFlow opens it by name, and does not look in its own wheel"
         to = f"link to {row['sonames'][soname]}'s"
         changes.append(change(NAME, LINKS + soname, "missing", to, reason))
-    changes.extend(_flaw_changes(row, state.get("flaws") or [], reinstall))
+    changes.extend(wheel_files.flaw_changes(NAME, row, state.get("flaws") or [], reinstall))
     untrusted = [
         (path, fault)
         for path, fault in state.get("untrusted") or []
@@ -311,26 +205,6 @@ def _interpreter_changes(row: Row, state: State, reinstall: dict[str, Any]) -> C
     old = state["python"] if interpreter == wish else state["interpreter"] or "missing"
     reason = f"the wheels are for Python {row['python']}"
     return [change(NAME, "python", old, row["python"], reason, repair=reinstall)]
-
-
-def _flaw_changes(row: Row, flaws: list[dict[str, str]], reinstall: dict[str, Any]) -> Changes:
-    """One change per file, or per wheel where many of its files are wrong."""
-    changes = []
-    for wheel in sorted({flaw["wheel"] for flaw in flaws}):
-        its_flaws = [flaw for flaw in flaws if flaw["wheel"] == wheel]
-        to = f"{wheel} {row['wheels'][wheel]}"
-        if len(its_flaws) > MANY:
-            faults = sorted({flaw["fault"].split(" instead")[0] for flaw in its_flaws})
-            old = f"{len(its_flaws)} files: {', '.join(faults[:3])}"
-            reason = f"for example {its_flaws[0]['path']}"
-            changes.append(change(NAME, wheel + " files", old, to, reason, repair=reinstall))
-            continue
-        for flaw in its_flaws:
-            reason = "it is not what the wheel's RECORD says"
-            if flaw["path"].endswith("/RECORD"):
-                reason = "the wheel's files are checked against it"
-            changes.append(change(NAME, flaw["path"], flaw["fault"], to, reason, repair=reinstall))
-    return changes
 
 
 def differ(stack: Stack, state: State, options: Options) -> Changes:

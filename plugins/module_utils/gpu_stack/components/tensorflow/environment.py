@@ -17,10 +17,19 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from ...host import background, package_files
+from ...host import background, boots, package_files
 from ...host.context import Context
 from .. import tensorflow
-from . import activation_file, cuda_links, pip_install, venv_files, venv_place, venv_trust, venv_use
+from . import (
+    activation_file,
+    cuda_links,
+    pip_install,
+    venv_files,
+    venv_place,
+    venv_trust,
+    venv_use,
+    wheel_files,
+)
 from .venv_place import RefusedError
 
 # The wheels are 0.6 GB to download and 2.1 GB unpacked; pip holds both for a while. With CUDA and
@@ -106,7 +115,7 @@ class Environment(object):
             and self.context.exists(self.path + "/bin/python")
             and not venv_trust.look(self.context, self.path, self.wish["python"])
         )
-        installed = tensorflow.wheels(self.context.listdir(self.site(self.path)))
+        installed = wheel_files.wheels(self.context.listdir(self.site(self.path)))
         missing = venv_files.missing(self.pins, installed)
         digest = package_files.digest(self.context, self.path + "/requirements.txt", "sha256")
         as_locked = digest == self.wish["requirements_sha256"]
@@ -272,7 +281,9 @@ class Environment(object):
             if self.of_cuda:
                 cuda_links.bring(self.site(place))
             self._activate(place)
-            return venv_place.finish(self.context, self.root, self.name, self.mark)
+            kept = venv_place.finish(self.context, self.root, self.name, self.mark)
+            boots.note(self.context, [self.path])
+            return kept
         except (RefusedError, OSError, subprocess.SubprocessError) as error:
             venv_place.clean(self.context, self.root)
             raise RefusedError(self._not_installed(str(error))) from error

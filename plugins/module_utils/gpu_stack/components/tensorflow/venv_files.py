@@ -15,6 +15,7 @@ import stat
 
 from ...type_checking import TYPE_CHECKING
 from .. import tensorflow
+from . import wheel_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -50,7 +51,7 @@ def listed(path: str) -> list[str]:
 def pins(text: str) -> dict[str, str]:
     """{normalised name: version} of requirements."""
     lines = re.findall(r"(?m)^([A-Za-z0-9._-]+)==([^\s;\\]+)", text)
-    return {tensorflow.normalise(name): version for name, version in lines}
+    return {wheel_files.normalise(name): version for name, version in lines}
 
 
 def locked(venv: str) -> dict[str, str] | None:
@@ -83,7 +84,7 @@ def installed(site: str) -> list[tuple[str, str]]:
         stem, dot, kind = name.rpartition(".")
         if dot and kind in ("dist-info", "egg-info", "egg-link"):
             project, dash, version = stem.partition("-")
-            wheels.append((tensorflow.normalise(project), version if dash else ""))
+            wheels.append((wheel_files.normalise(project), version if dash else ""))
     return wheels
 
 
@@ -97,7 +98,7 @@ def files_of_wheels(
     files: dict[str, list[tuple[str, str]]] = {}
     for record, rows in records(site):
         project = os.path.basename(os.path.dirname(record)).partition("-")[0]
-        if names is None or tensorflow.normalise(project) in names:
+        if names is None or wheel_files.normalise(project) in names:
             for path, hashed, size in rows:
                 path = os.path.normpath(os.path.join(site, path))
                 files.setdefault(path, []).append((hashed, size))
@@ -172,7 +173,7 @@ def missing(pinned: dict[str, str], versions: dict[str, list[str]]) -> list[str]
 
     `versions`: {normalised name: [versions]} of what is installed.
     """
-    normalise = tensorflow.normalise
+    normalise = wheel_files.normalise
     return [
         f"{name} {pinned[name]}" for name in sorted(pinned)
         if [normalise(version) for version in versions.get(name, [])] != [normalise(pinned[name])]

@@ -13,6 +13,7 @@ from ...host.processes import process
 from ...rules import rules_of
 from ...type_checking import TYPE_CHECKING
 from .. import tensorflow
+from . import wheel_files
 from .venv_files import OWN, PROGRAMS, SEEDED
 
 if TYPE_CHECKING:
@@ -133,12 +134,12 @@ def added(context: Context, venv: str) -> list[str]:
     pins = re.findall(r"(?m)^([A-Za-z0-9._-]+)==", text) if text else []
     if not pins:
         return []
-    locked = {tensorflow.normalise(name) for name in pins}
+    locked = {wheel_files.normalise(name) for name in pins}
     site = tensorflow.site_packages(context, venv)
     names = context.listdir(site) if site else []
     additions = [
         f"{name} {' and '.join(sorted(versions))}"
-        for name, versions in sorted(tensorflow.wheels(names).items())
+        for name, versions in sorted(wheel_files.wheels(names).items())
         if name not in locked and name not in SEEDED
     ]
     known: set[str] = set()
