@@ -30,16 +30,17 @@ lint: setup ## ruff, mypy strict, ansible-lint production and strict
 unit: setup ## Tests that need no host
 	$(PYTEST) -q -n 2 -m 'not hosts and not slow'
 
-hosts: setup ## Tests on local hosts over SSH, Molecule among them
+hosts: setup ## Tests on local hosts over SSH, Molecule and a virtual machine among them
+	@scripts/setup --machines
 	$(PYTEST) -q -n 2 --dist loadfile -m 'hosts and not slow'
 
-test-all: setup lint unit ## All of `make test` and the slow ones (DKMS build, all damage, all scenarios, every TensorFlow patch, a browser, virtual machines)
+test-all: setup lint unit ## All of `make test` and the slow ones (DKMS build, all damage, all scenarios, every TensorFlow patch, a browser, drivers and kernels on virtual machines)
 	@scripts/setup --browser --machines
 	$(PYTEST) -q -m 'slow and not hosts'
 	$(PYTEST) -q -n 2 --dist loadfile -m hosts
 
-faults: setup ## Break runs at random moments, cure each by one run, prove it (SEEDS="1 2" COUNT=20)
-	$(PYTHON) scripts/faults.py $(addprefix --seed ,$(SEEDS)) --count $(or $(COUNT),20)
+faults: setup ## Break runs at random moments, cure each by one run, prove it (SEEDS="1 2" COUNT=20 MACHINE=vm)
+	$(PYTHON) scripts/faults.py $(addprefix --seed ,$(SEEDS)) --count $(or $(COUNT),20) --machine $(or $(MACHINE),container)
 
 damage: setup ## Damage everything the stack consists of, once; each is seen, planned, repaired
 	$(PYTEST) -q -m hosts tests/hosts/test_damage.py

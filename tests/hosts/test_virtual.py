@@ -1,4 +1,7 @@
-"""Lab hosts as virtual machines: a kernel, a boot loader, a bus and a power button of their own."""
+"""Lab hosts as virtual machines: a kernel, a boot loader, a bus and a power button of their own.
+
+One machine is part of `make test`; those with Secure Boot are slow.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from provision.locallab.machine import cache_directory
 from provision.locallab.vm import Guest, Virtual, guests
 from provision.locallab.vm.hosts import patience
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.network]
+pytestmark = [pytest.mark.hosts, pytest.mark.network]
 
 PLATFORM = "debian12"
 
@@ -175,6 +178,7 @@ def trusting(
     made.lab.down()
 
 
+@pytest.mark.slow
 def test_secure_boot_is_on_and_the_key_is_enrolled(
     trusting: tuple[Machine, dict[str, tuple[Path, Path]]],
 ) -> None:
@@ -186,6 +190,7 @@ def test_secure_boot_is_on_and_the_key_is_enrolled(
     assert "CN=stranger" not in enrolled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signer", "loaded"), [("ours", True), ("stranger", False), (None, False)])
 def test_the_kernel_takes_a_module_by_its_signers_key(
     trusting: tuple[Machine, dict[str, tuple[Path, Path]]], signer: str | None, loaded: bool
@@ -202,6 +207,7 @@ def test_the_kernel_takes_a_module_by_its_signers_key(
         assert "Key was rejected by service" in done.stderr
 
 
+@pytest.mark.slow
 def test_no_run_touches_a_host_whose_firmware_would_refuse_the_module(
     trusting: tuple[Machine, dict[str, tuple[Path, Path]]],
     tmp_path_factory: pytest.TempPathFactory,
