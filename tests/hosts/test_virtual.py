@@ -1,11 +1,10 @@
 """Lab hosts as virtual machines: a kernel, a boot loader, a bus and a power button of their own.
 
-One machine is part of `make test`; those with Secure Boot are slow.
+This machine is part of `make test`; test_virtual_*.py are slow.
 """
 
 from __future__ import annotations
 
-import base64
 import os
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import demo
 import pytest
-import signing
 from conftest import Project, over_ssh
 from own_kernel import wait_for
 
@@ -66,13 +64,13 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def project_for(
-    machine: Machine, path: Path, tensorflow: str = "2.14", platform: str = PLATFORM
+    machine: Machine, path: Path, tensorflow: str = "2.14", platform: str = PLATFORM, more: str = ""
 ) -> Project:
-    """What a person renders for it: the demo's inventory with this TensorFlow."""
+    """What a person renders for it: the demo's inventory with this TensorFlow and `more` lines."""
     demo.write_inventory(path, machine.lab, cudnn_archive.pack(cache_directory()))
     wish = path / "lab" / "group_vars" / "gpu_hosts.yml"
     wish.write_text(
-        f'gpu_stack: {{tensorflow: "{tensorflow}"}}\ngpu_platform: {platform}\n', "utf-8"
+        f'gpu_stack: {{tensorflow: "{tensorflow}"}}\ngpu_platform: {platform}\n{more}', "utf-8"
     )
     for command in (["lock", "--project", str(path)], ["render", str(path)]):
         assert demo.provision(*command) == 0
@@ -163,62 +161,3 @@ def test_a_killed_run_leaves_no_machine(machine: Machine, tmp_path: Path) -> Non
     assert name in locallab.sweep()
     assert not guest.folder.exists()
     assert machine.guest.running
-
-
-@pytest.fixture(scope="module")
-def trusting(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Machine, dict[str, tuple[Path, Path]]]]:
-    """Secure Boot is on and the firmware trusts the key `ours`, not `stranger`."""
-    folder = tmp_path_factory.mktemp("trusting")
-    keys = {name: signing.key_pair(folder, name) for name in ("ours", "stranger")}
-    virtual = Virtual(secure_boot=True, enrol=(keys["ours"][1],))
-    made = Machine("sb", folder, locallab.Shape(PLATFORM, gpus=1, virtual=virtual))
-    yield made, keys
-    made.lab.down()
-
-
-@pytest.mark.slow
-def test_secure_boot_is_on_and_the_key_is_enrolled(
-    trusting: tuple[Machine, dict[str, tuple[Path, Path]]],
-) -> None:
-    machine, _ = trusting
-    assert "enabled" in machine.ssh("mokutil --sb-state")
-    assert "[integrity]" in machine.ssh("cat /sys/kernel/security/lockdown")
-    enrolled = machine.ssh("mokutil --list-enrolled")
-    assert "CN=ours" in enrolled
-    assert "CN=stranger" not in enrolled
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("signer", "loaded"), [("ours", True), ("stranger", False), (None, False)])
-def test_the_kernel_takes_a_module_by_its_signers_key(
-    trusting: tuple[Machine, dict[str, tuple[Path, Path]]], signer: str | None, loaded: bool
-) -> None:
-    machine, keys = trusting
-    path = machine.ssh("/sbin/modinfo -n dummy")
-    module = signing.unsigned(base64.b64decode(machine.ssh(f"base64 {path}")))
-    if signer:
-        module = signing.signed(module, *keys[signer])
-    machine.ssh("base64 -d > /tmp/dummy.ko", stdin=base64.b64encode(module).decode())
-    done = over_ssh(machine.lab, "sudo insmod /tmp/dummy.ko && sudo rmmod dummy")
-    assert (done.returncode == 0) is loaded, done.stderr
-    if signer == "stranger":
-        assert "Key was rejected by service" in done.stderr
-
-
-@pytest.mark.slow
-def test_no_run_touches_a_host_whose_firmware_would_refuse_the_module(
-    trusting: tuple[Machine, dict[str, tuple[Path, Path]]],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    """The key that dkms would sign with is not enrolled: refused before anything is touched."""
-    machine, _ = trusting
-    project = project_for(machine, tmp_path_factory.mktemp("refused"))
-    state = "dpkg-query --show | sha256sum; sudo ls -R /etc /boot /opt /usr/local | sha256sum"
-    before = machine.ssh(state)
-    done = project.provision("apply", "-i", "lab")
-    assert done.returncode == 4, done.stdout + done.stderr
-    blockers = project.report["hosts"]["vm01"]["blockers"]
-    assert [one for one in blockers if one["id"] == "secure-boot"], blockers
-    assert machine.ssh(state) == before
