@@ -124,8 +124,9 @@ class Bench:
 
     def on_host(self, script: str, *, check: bool = True) -> str:
         done = subprocess.run(
-            self.host.argv("bash", "-c", "set -e\n" + script),
-            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=RUN_TIMEOUT,
+            # As its input, so that no command line has the script's words.
+            self.host.argv("bash", "-es"), input=script.encode(),
+            capture_output=True, check=False, timeout=RUN_TIMEOUT,
         )  # fmt: skip
         if check and done.returncode:
             output = (done.stdout + done.stderr).decode("utf-8", "replace")[-500:]

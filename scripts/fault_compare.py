@@ -2,7 +2,8 @@
 
 It prints a JSON object, {path: what is wrong}: files of the stack's packages by dpkg's MD5 sums,
 an environment's by the SHA-256 of each wheel's RECORD, the driver's modules by modinfo, the images
-in /boot by unpacking them. Root's python3 runs it; Python 3.7, standard library only.
+in /boot by unpacking them. Only files that were written since the machine's first boot are read: a
+power cut damages no other. Root's python3 runs it; Python 3.7, standard library only.
 """
 
 import base64
@@ -16,6 +17,8 @@ import subprocess
 
 # The tree that is compared.
 ROOT = ""
+# Written at the end of the first boot (provision/locallab/vm/disk.py).
+FIRST_BOOT = "/var/lib/lab-host"
 PACKAGES = ("nvidia", "libnvidia", "libcu", "cuda", "glx-", "update-glx", "libnv")
 
 
@@ -31,18 +34,31 @@ def digest(path, name):
     return made.digest()
 
 
-def judged(path, name, expected):
+def first_boot():
+    """When the machine was first up, in seconds since the epoch; 0 where it does not say."""
+    try:
+        return os.stat(ROOT + FIRST_BOOT).st_mtime
+    except OSError:
+        return 0
+
+
+def judged(path, name, expected, since=0):
+    try:
+        if os.lstat(path).st_ctime < since:
+            return None
+    except OSError:
+        return "missing"
     got = digest(path, name)
     if got == expected:
         return None
     if got is None:
-        return "missing"
+        return "can't be read"
     return "other content" if os.path.getsize(path) else "empty"
 
 
 def packages():
     """{path: fault} of the stack's installed packages."""
-    wrong = {}
+    wrong, since = {}, first_boot()
     for sums in glob.glob(ROOT + "/var/lib/dpkg/info/*.md5sums"):
         if not os.path.basename(sums).startswith(PACKAGES):
             continue
@@ -50,7 +66,7 @@ def packages():
             for line in stream:
                 expected, name = line.rstrip("\n").split("  ", 1)
                 path = ROOT + "/" + name
-                fault = judged(path, "md5", bytes.fromhex(expected))
+                fault = judged(path, "md5", bytes.fromhex(expected), since)
                 if fault == "missing" and is_diverted("/" + name):
                     fault = None
                 wrong[path] = fault
@@ -65,18 +81,22 @@ def is_diverted(path):
 
 
 def wheels():
-    """{path: fault} of the environment in use."""
-    wrong = {}
+    """{path: fault} of the environment in use; a file of two wheels is one of either's."""
+    claims, since = {}, first_boot()
     for record in glob.glob(ROOT + "/opt/tensorflow/current/lib/python3*/site-packages/*/RECORD"):
         top = os.path.dirname(os.path.dirname(record))
         with open(record, encoding="utf-8", newline="") as stream:
             for row in csv.reader(stream):
-                if len(row) < 3 or not row[1].startswith("sha256="):
-                    continue
-                value = row[1][len("sha256=") :]
-                expected = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
-                path = os.path.normpath(os.path.join(top, row[0]))
-                wrong[path] = judged(path, "sha256", expected)
+                # pip compiles anew what a wheel brings compiled.
+                if len(row) == 3 and row[1].startswith("sha256=") and not row[0].endswith(".pyc"):
+                    value = row[1][len("sha256=") :]
+                    expected = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
+                    path = os.path.normpath(os.path.join(top, row[0]))
+                    claims.setdefault(path, []).append(expected)
+    wrong = {}
+    for path, digests in claims.items():
+        faults = [judged(path, "sha256", expected, since) for expected in digests]
+        wrong[path] = None if None in faults else faults[0]
     return wrong
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +172,24 @@ def test_every_phase_has_its_time() -> None:
     estimates = drawn.Estimates()
     for fault in some(140):
         assert estimates.phase(fault.start, fault.during) > 0
+
+
+def test_a_file_of_two_wheels_is_one_of_either(tree: Path) -> None:
+    site = tree / "opt/tensorflow/current/lib/python3.9/site-packages"
+    (site / "other-1.dist-info").mkdir()
+    (site / "other-1.dist-info/RECORD").write_text("a.py,sha256=AAAA,1\nc.pyc,sha256=AAAA,1\n")
+    (site / "c.pyc").write_text("compiled anew")
+    assert wrong(tree) == {}
+    (site / "a.py").write_text("neither's")
+    assert list(wrong(tree).values()) == ["other content"]
+
+
+def test_only_what_was_written_since_the_first_boot_is_read(tree: Path) -> None:
+    (tree / "usr/lib/a").write_text("")
+    mark = tree / "var/lib/lab-host"
+    mark.touch()
+    time.sleep(0.02)  # the file system's clock ticks every few milliseconds
+    (tree / "usr/lib/b").write_text("")
+    before, after = ((tree / "usr/lib" / name).stat().st_ctime for name in ("a", "b"))
+    os.utime(mark, (0, (before + after) / 2))
+    assert wrong(tree) == {"usr/lib/b": "empty"}
