@@ -123,9 +123,10 @@ class Bench:
         }
 
     def on_host(self, script: str, *, check: bool = True) -> str:
+        # As bash's input, so that no command line has the script's words; its commands have none.
+        text = f"all() {{\nset -e\n{script}\n}}\nall </dev/null\n"
         done = subprocess.run(
-            # As its input, so that no command line has the script's words.
-            self.host.argv("bash", "-es"), input=script.encode(),
+            self.host.argv("bash", "-s"), input=text.encode(),
             capture_output=True, check=False, timeout=RUN_TIMEOUT,
         )  # fmt: skip
         if check and done.returncode:

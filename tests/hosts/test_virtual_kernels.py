@@ -19,6 +19,7 @@ from test_virtual_driver import DRIVER, VERSIONS, Run
 
 from provision import locallab
 from provision.locallab.vm import Virtual
+from provision.locallab.vm.hosts import patience
 from tests.collection import own_project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.network]
@@ -81,9 +82,15 @@ class Kernels(Machine):
             f"sudo grub-editenv /boot/grub/grubenv set saved_entry={entry} && sync"
             " && sudo systemd-run --quiet --on-active=1 systemctl reboot"
         )
-        wait_for("the end of its connections", 180, lambda: over_ssh(self.lab, "true").returncode)
-        self.wait()
-        assert self.boot_id() != before
+        seconds, check = patience(self.guest)
+
+        def again() -> bool:
+            """A connection that is opened as it goes down may last until it is up again."""
+            check()
+            done = over_ssh(self.lab, "cat /proc/sys/kernel/random/boot_id", timeout=seconds)
+            return done.returncode == 0 and done.stdout.strip() != before
+
+        wait_for("another boot", seconds, again)
         assert self.kernel == kernel, self.guest.console()
 
     def modules(self) -> dict[str, str]:
