@@ -21,6 +21,8 @@ import pytest
 
 from provision import locallab
 from provision.errors import MachineError
+from provision.locallab.machine import cache_directory
+from provision.locallab.vm import needs
 from tests.ground import Site, serve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,17 +41,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.hosts)
 
 
+def _promised(what: str, error: MachineError) -> None:
+    """Fails where hosts were promised, else skips, with the reason."""
+    if os.environ.get("PROVISION_REQUIRE_HOSTS"):
+        pytest.fail(f"{what} were promised, but: {error}")
+    pytest.skip(f"no {what} on this machine: {error}")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def hosts_possible() -> None:
-    """Skip, or fail where hosts were promised, with the reason."""
     try:
         from provision.locallab.machine import measure, require
 
         require(measure())
     except MachineError as error:
-        if os.environ.get("PROVISION_REQUIRE_HOSTS"):
-            pytest.fail(f"hosts were promised, but: {error}")
-        pytest.skip(f"no local hosts on this machine: {error}")
+        _promised("local hosts", error)
+
+
+@pytest.fixture(scope="session")
+def machines_possible() -> None:
+    """For tests that need a virtual machine of three GiB at most, with or without Secure Boot."""
+    try:
+        needs.require(
+            hosts=1, memory_mib=3072, secure_boot=True, cache=cache_directory(), enrol=True
+        )
+    except MachineError as error:
+        _promised("virtual machines", error)
 
 
 def over_ssh(

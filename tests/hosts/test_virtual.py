@@ -23,7 +23,9 @@ from provision.locallab.machine import cache_directory
 from provision.locallab.vm import Guest, Virtual, guests
 from provision.locallab.vm.hosts import patience
 
-pytestmark = [pytest.mark.hosts, pytest.mark.network]
+pytestmark = [
+    pytest.mark.hosts, pytest.mark.network, pytest.mark.usefixtures("machines_possible")
+]  # fmt: skip
 
 PLATFORM = "debian12"
 

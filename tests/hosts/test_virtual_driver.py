@@ -23,7 +23,10 @@ from provision.locallab.machine import cache_directory, locked
 from provision.locallab.vm import Virtual
 from tests.collection import own_project
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.network]
+pytestmark = [
+    pytest.mark.hosts, pytest.mark.slow, pytest.mark.network,
+    pytest.mark.usefixtures("machines_possible"),
+]  # fmt: skip
 
 # {platform: the driver of its archive}; their dkms (2 and 3) sign in different ways.
 VERSIONS = {"debian11": "470.256.02", "debian12": "535.261.03"}

@@ -22,7 +22,10 @@ from provision.locallab.vm import Virtual
 from provision.locallab.vm.hosts import patience
 from tests.collection import own_project
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.network]
+pytestmark = [
+    pytest.mark.hosts, pytest.mark.slow, pytest.mark.network,
+    pytest.mark.usefixtures("machines_possible"),
+]  # fmt: skip
 
 PLATFORM = "debian11"
 VERSION = VERSIONS[PLATFORM]

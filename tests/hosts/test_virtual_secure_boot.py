@@ -14,7 +14,10 @@ from test_virtual import Machine, project_for
 from provision import locallab
 from provision.locallab.vm import Virtual
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.network]
+pytestmark = [
+    pytest.mark.hosts, pytest.mark.slow, pytest.mark.network,
+    pytest.mark.usefixtures("machines_possible"),
+]  # fmt: skip
 
 # {platform: the TensorFlow that is wished}; dkms 3 makes a key of its own, dkms 2 signs with none.
 WISHES = {"debian12": "2.14", "debian11": "2.9"}
