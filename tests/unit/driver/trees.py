@@ -10,6 +10,7 @@ from typing import Any
 from gpu_stack.host.context import Context, Result
 
 from tests.debian11 import stack
+from tests.host_tree import tree as tree
 
 ROW: dict[str, Any] = stack(
     nvidia_driver={
@@ -56,21 +57,6 @@ def status(*packages: tuple[str, ...]) -> str:
 def file_lists(*packages: tuple[str, ...]) -> dict[str, str]:
     """dpkg's lists of the packages' files, which are of no package here but for a directory."""
     return {f"/var/lib/dpkg/info/{package[0]}.list": "/.\n" for package in packages}
-
-
-def tree(
-    root: Path, files: Mapping[str, str | bytes], links: Mapping[str, str] | None = None
-) -> Path:
-    for path, content in files.items():
-        file = root / path.lstrip("/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content if isinstance(content, bytes) else content.encode())
-        file.chmod(0o644)
-    for path, target in (links or {}).items():
-        link = root / path.lstrip("/")
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(target)
-    return root
 
 
 def context(
