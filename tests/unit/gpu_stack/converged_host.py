@@ -19,7 +19,7 @@ from typing import Any
 import gpu_stack.look
 from gpu_stack.components import gpu_env
 from gpu_stack.components.gpu_env.shell_startup import BEGIN, END
-from gpu_stack.host.context import Result
+from gpu_stack.host.context import Result, run_nothing
 
 from tests import host_tree
 from tests.debian11 import stack
@@ -295,3 +295,10 @@ def make(root: Path) -> Host:
     _gpu_env(host)
     _tensorflow(host)
     return host
+
+
+def bare(lock: dict[str, Any] = LOCK, release: str = "11") -> dict[str, Any]:
+    """What is found on a host of Debian that has nothing."""
+    found: dict[str, Any] = gpu_stack.look.look(lock, WISH, root="/nonexistent", runner=run_nothing)
+    found["platform"].update(distribution="debian", release=release, architecture="x86_64")
+    return found
