@@ -12,6 +12,8 @@ from gpu_stack.host.context import Context, run_nothing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.host_tree import put, tree
+
 DATA = Path(__file__).parent / "debian11"
 
 
@@ -67,9 +69,11 @@ def test_dpkg_status_of_other_states_and_architectures() -> None:
     assert found["half"]["status"] == "half-configured"
 
 
+LIST = "/etc/apt/sources.list"
+
+
 def _sources(tmp_path: Path) -> Context:
-    (tmp_path / "etc/apt/sources.list.d").mkdir(parents=True)
-    (tmp_path / "etc/apt/sources.list").write_text(recorded("sources.list"))
+    put(tmp_path, LIST, recorded("sources.list"))
     return Context(root=str(tmp_path), runner=run_nothing)
 
 
@@ -78,7 +82,7 @@ def test_sources_before_and_after_the_role_wrote_its_own(tmp_path: Path) -> None
     assert apt.component_enabled(before, "main")
     assert not apt.component_enabled(before, "non-free")
     name = "provision-debian-nonfree.sources"
-    (tmp_path / "etc/apt/sources.list.d" / name).write_text(recorded(name))
+    put(tmp_path, f"{LIST}.d/{name}", recorded(name))
     after = apt.apt_entries(Context(root=str(tmp_path), runner=run_nothing))
     assert apt.component_enabled(after, "non-free")
     assert apt.component_enabled(after, "contrib")
@@ -95,14 +99,14 @@ def test_sources_before_and_after_the_role_wrote_its_own(tmp_path: Path) -> None
 )
 def test_sources_that_do_not_bring_the_component(tmp_path: Path, text: str) -> None:
     context = _sources(tmp_path)
-    (tmp_path / "etc/apt/sources.list").write_text(text)
+    put(tmp_path, LIST, text)
     assert not apt.component_enabled(apt.apt_entries(context), "non-free")
 
 
 def test_a_source_with_options_brings_the_component(tmp_path: Path) -> None:
     context = _sources(tmp_path)
     line = "deb [arch=amd64 signed-by=/k.gpg] http://x bullseye main non-free\n"
-    (tmp_path / "etc/apt/sources.list").write_text(line)
+    put(tmp_path, LIST, line)
     [entry] = apt.apt_entries(context)
     assert entry["options"] == {"arch": "amd64", "signed-by": "/k.gpg"}
     assert apt.component_enabled([entry], "non-free")
@@ -110,25 +114,19 @@ def test_a_source_with_options_brings_the_component(tmp_path: Path) -> None:
 
 def test_a_disabled_stanza_brings_nothing(tmp_path: Path) -> None:
     context = _sources(tmp_path)
-    (tmp_path / "etc/apt/sources.list").write_text("")
+    put(tmp_path, LIST, "")
     text = "Enabled: no\n" + recorded("provision-debian-nonfree.sources")
-    (tmp_path / "etc/apt/sources.list.d/x.sources").write_text(text.replace("\n\nT", "\nT", 1))
+    put(tmp_path, f"{LIST}.d/x.sources", text.replace("\n\nT", "\nT", 1))
     [entry] = apt.apt_entries(context)
     assert entry["suites"] == ["bullseye", "bullseye-updates"]
 
 
 def test_the_owner_of_a_file_is_found_across_a_merged_usr(tmp_path: Path) -> None:
-    info = tmp_path / "var/lib/dpkg/info"
-    info.mkdir(parents=True)
-    (info / "libcusolver11:amd64.list").write_text(
-        recorded("libcusolver11.list").replace("/usr/lib", "/lib")
-    )
-    library = tmp_path / "usr/lib/x86_64-linux-gnu/libcusolver.so.11.1.0.152"
-    library.parent.mkdir(parents=True)
-    library.write_bytes(b"x")
-    (tmp_path / "lib").symlink_to("usr/lib")
-    context = Context(root=str(tmp_path), runner=run_nothing)
     path = "/usr/lib/x86_64-linux-gnu/libcusolver.so.11.1.0.152"
+    listed = recorded("libcusolver11.list").replace("/usr/lib", "/lib")
+    files = {path: "x", "/var/lib/dpkg/info/libcusolver11:amd64.list": listed}
+    root = tree(tmp_path, files, {"/lib": "usr/lib"})
+    context = Context(root=str(root), runner=run_nothing)
     assert dpkg.owner(context, path, ["other", "libcusolver11"]) == "libcusolver11"
     assert (
         dpkg.owner(context, "/usr/local/lib/libcusolver.so.11.1.0.152", ["libcusolver11"]) is None

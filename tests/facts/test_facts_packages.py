@@ -12,6 +12,8 @@ from gpu_stack.components.tensorflow import wheel_files
 from gpu_stack.host import file_state, loader, package_files
 from gpu_stack.host.context import Context, run_nothing
 
+from tests import host_tree
+
 DATA = Path(__file__).parent / "debian11"
 BUILT, INSTALLED, LATER = 1_655_664_320, 1_760_000_000, 1_770_000_000
 LIB = "/usr/lib/x86_64-linux-gnu"
@@ -48,18 +50,11 @@ class Tree:
         self.write("/var/lib/dpkg/status", text, INSTALLED)
 
     def write(self, path: str, text: str, when: int = LATER) -> None:
-        file = self.root / path.lstrip("/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        file.chmod(0o644)
-        os.utime(file, (when, when))
+        os.utime(host_tree.put(self.root, path, text), (when, when))
 
     def link(self, path: str, target: str, when: int = LATER) -> None:
-        file = self.root / path.lstrip("/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.unlink(missing_ok=True)
-        file.symlink_to(target)
-        os.utime(file, (when, when), follow_symlinks=False)
+        link = host_tree.link(self.root, path, target)
+        os.utime(link, (when, when), follow_symlinks=False)
 
     def context(self, *, deep: bool = False) -> Context:
         return Context(root=str(self.root), deep=deep, runner=run_nothing)

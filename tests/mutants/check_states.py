@@ -665,6 +665,13 @@ def cudnn_states() -> Iterator[State]:
         ("it is of the major version before", "7605", ("cuDNN 7.6.5 is loaded", "same major")),
     ):  # fmt: skip
         yield State(check, fact, {"probe/cudnn/answer": answer}, words)
+    short = "Could not load library libcudnn_ops_infer.so.8. Error: file too short"
+    yield State(
+        check,
+        "a library that it opens by itself is cut short",
+        {"probe/cudnn/answer": None, "probe/cudnn/error": short},
+        ("cuDNN does not tell its version: Could not load library", "file too short"),
+    )
     yield State(
         check,
         "TensorFlow needs a newer one than the lock's",

@@ -682,6 +682,7 @@ def docker_states() -> Iterator[State]:
     yield State(rule, "docker is here twice", twice, words, **here)
     yield State(rule, "twice, and required", {**twice, **required}, words, **here)
     yield State(rule, "docker is left alone", {**snap, **none}, **here)
+    yield State(rule, "twice, and left alone", {**twice, **none}, **here)
     yield State(rule, "it is of a package", {}, **here)
     ours = {PRE + "unfinished": [["nvidia-container-toolkit", "half-installed"]]}
     also = ("dpkg-interrupted",)
@@ -855,6 +856,8 @@ def door_states() -> Iterator[State]:
     words = ("gpu_workspaces has nobody who is behind it", '"gpu_front_door_name": ""')
     yield State(rule, "nobody is behind it", nobody, words, **here)
     yield State(rule, "somebody is", {}, **here)
+    gone = {**nobody, "options/gpu_front_door_name": ""}
+    yield State(rule, "the door goes as well", gone, **here)
     rule, way, agreed = "front-door-terms", "options/gpu_front_door_tls", "options/gpu_front_door_"
     words = ("nobody has agreed to the terms", "gpu_front_door_acme_agree: true")
     silent = {way: "acme"}
@@ -899,6 +902,8 @@ def people_states() -> Iterator[State]:
     both = "(Sat 22:00-04:00; Sun 01:00-02:00)"
     yield State(rule, "neither is open", window(["Sat 22:00-04:00", "Sun 01:00-02:00"]), (both,))
     yield State(rule, "one is open since yesterday", window("Fri 22:00-04:00"))
+    daily = window(["Sat 22:00-04:00", "00:30-01:01"])
+    yield State(rule, "one of two is open, and every day", daily)
     others = ("cuda", "tensorflow")
     yield State(rule, "the driver is not changed", window("Sat 22:00-04:00"), only=others)
     present = {

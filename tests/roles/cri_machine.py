@@ -10,6 +10,8 @@ import pytest
 from gpu_stack.components.nvidia_container_toolkit.kept_files import RefusedError
 from gpu_stack.host.context import Context, Result
 
+from tests import host_tree
+
 
 class CriMachine:
     """What hosts with containerd and with CRI-O share; each has `run`, which answers programs."""
@@ -36,9 +38,7 @@ class CriMachine:
         self.put("/proc/812/stat", text)
 
     def put(self, path: str, text: str) -> None:
-        target = self.root / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, "utf-8")
+        host_tree.put(self.root, path, text)
 
     def text(self, path: str = "") -> str:
         return (self.root / (path or self.written).lstrip("/")).read_text("utf-8")

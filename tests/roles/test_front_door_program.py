@@ -42,6 +42,8 @@ from gpu_stack.components.gpu_front_door.renewal import (
     program as renewal,
 )
 
+from tests import host_tree
+
 TEMPLATES = Path(__file__).parents[2] / "roles" / "gpu_front_door" / "templates"
 # As Ansible's lookup renders them.
 RENDERER = jinja2.Environment(
@@ -199,8 +201,7 @@ class Host:
         return self.root / path.lstrip("/")
 
     def write(self, path: str, text: str) -> None:
-        self.path(path).parent.mkdir(parents=True, exist_ok=True)
-        self.path(path).write_text(text, "utf-8")
+        host_tree.put(self.root, path, text)
 
     def text(self, path: str) -> str | None:
         return self.path(path).read_text("utf-8") if self.path(path).is_file() else None

@@ -11,6 +11,7 @@ from gpu_stack.host import loader, manager_environment
 from gpu_stack.host.context import Context, Result
 
 from tests.collection import altered, module
+from tests.host_tree import tree
 
 ANSIBLE = str(Path(sys.executable).parent / "ansible")
 CACHE = """\
@@ -25,10 +26,8 @@ OURS = "/opt/nvidia/cudnn/current/lib64/libcudnn.so.8"
 @pytest.fixture
 def host(tmp_path: Path) -> Context:
     """The cache knows three libraries, of which libcublas is gone."""
-    for path in (OURS, "/usr/lib/libcudnn.so.8"):
-        (tmp_path / path[1:]).parent.mkdir(parents=True)
-        (tmp_path / path[1:]).touch()
-    return Context(root=str(tmp_path), runner=lambda _argv: Result(0, CACHE, ""))
+    root = tree(tmp_path, {OURS: "", "/usr/lib/libcudnn.so.8": ""})
+    return Context(root=str(root), runner=lambda _argv: Result(0, CACHE, ""))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from gpu_stack.host.managed_files import Entry, RefusedError
 from gpu_stack.host.owned_files import owned, paths
 
 from tests.collection import IMPORTABLE, altered, module
+from tests.host_tree import put
 
 NEWEST = Path(sys.executable).parent / "ansible-playbook"
 OLDEST = Path(__file__).parents[2] / ".venv-oldest" / "bin" / "ansible-playbook"
@@ -32,13 +33,6 @@ def host(tmp_path: Path) -> Path:
     for path in (CONF, OTHER):
         (tmp_path / path[1:]).parent.mkdir(parents=True, exist_ok=True)
     return tmp_path
-
-
-def put(host: Path, path: str, text: str, mode: int = 0o644) -> Path:
-    place = host / path.lstrip("/")
-    place.write_text(text, "utf-8")
-    place.chmod(mode)
-    return place
 
 
 def bring(host: Path, *files: Entry, dry: bool = False) -> list[str]:

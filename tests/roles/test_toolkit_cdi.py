@@ -12,6 +12,7 @@ from gpu_stack.host.context import Context, Result
 
 from provision.run import find_program
 from tests.collection import altered, module
+from tests.host_tree import put
 
 OLDEST = Path(__file__).parents[2] / ".venv-oldest" / "bin" / "ansible"
 PROGRAMS = [
@@ -86,13 +87,6 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
-
-
-def put(root: Path, path: str, text: str) -> Path:
-    target = root / path.lstrip("/")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, "utf-8")
-    return target
 
 
 def test_it_is_made_where_there_is_none(

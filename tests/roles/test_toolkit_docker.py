@@ -19,6 +19,7 @@ from gpu_stack.host.context import Context, Result
 from packaging.version import Version
 
 from provision.catalog import load
+from tests.host_tree import put
 
 ROLE = Path(__file__).parents[2] / "roles" / "nvidia_container_toolkit"
 MODULE = "provision.gpu.container_runtime"
@@ -73,13 +74,6 @@ def machine(tmp_path: Path) -> Machine:
 @pytest.fixture
 def root(machine: Machine) -> Path:
     return machine.root
-
-
-def put(root: Path, path: str, text: str) -> Path:
-    target = root / path.lstrip("/")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, "utf-8")
-    return target
 
 
 def test_what_the_role_knows_by_itself_is_the_catalogs() -> None:

@@ -14,6 +14,8 @@ import pytest
 from gpu_stack.components.gpu_workspace import image_build
 from gpu_stack.components.gpu_workspace.program import files, places, programs
 
+from tests import host_tree
+
 FILES = Path(__file__).parents[2] / "roles" / "gpu_workspace" / "files"
 
 
@@ -66,10 +68,7 @@ class Machine:
         self.put("/usr/share/doc/libcudart11.0/copyright", "c")
 
     def put(self, path: str, text: str, mode: int = 0o644) -> None:
-        target = self.root / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, "utf-8")
-        target.chmod(mode)
+        host_tree.put(self.root, path, text, mode)
 
     def call(self, command: list[str], **_options: Any) -> tuple[int, str, str]:
         if command[:2] == ["dpkg-query", "--show"]:

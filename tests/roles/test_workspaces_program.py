@@ -46,6 +46,8 @@ from gpu_stack.components.gpu_workspace.program import (
     settings,
 )
 
+from tests import host_tree
+
 SECRET = "0123456789abcdef-of-the-vault"  # noqa: S105
 HOME = "/home/ada"
 IMAGE = "registry.example.org/jupyter@sha256:" + "a" * 64
@@ -265,9 +267,7 @@ class Machine:
         return (self.root / path.lstrip("/")).read_text("utf-8")
 
     def put(self, path: str, text: str) -> None:
-        target = self.root / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, "utf-8")
+        host_tree.put(self.root, path, text)
 
     def call(self, command: list[str], **_options: Any) -> tuple[int, str, str]:
         self.calls.append(command)

@@ -14,17 +14,15 @@ from rich.console import Console
 
 from provision.locallab import identity
 from provision.report import html, junit, terminal
+from tests.host_tree import tree
 
 SAID = "Ubuntu 20.04.6 LTS by name only: the userland is Debian (bullseye)"
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for path, (text, _) in identity.FOCAL.files("Debian (bullseye)").items():
-        place = tmp_path / path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-    return tmp_path
+    files = identity.FOCAL.files("Debian (bullseye)")
+    return tree(tmp_path, {path: text for path, (text, _) in files.items()})
 
 
 def look(root: Path) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from gpu_stack.components import nvidia_driver
-from gpu_stack.components.nvidia_driver import driver_method, driver_packages, persistence
-from gpu_stack.host.context import Context, Result
+from gpu_stack.components.nvidia_driver import driver_method, driver_packages
+from gpu_stack.host.context import Result
 
 from .test_nvidia_driver import VARS, items, rendered
-from .trees import DRIVER, KERNEL, ROW, age, file_lists, status, tree
+from .trees import DRIVER, KERNEL, age, context, settled, status, tree
 
 PINS = "etc/apt/preferences.d/provision-nvidia-driver.j2"
 SERVER = "470.239.06-0ubuntu0.20.04.1"
@@ -81,29 +81,15 @@ def seen(
             return Result(0, (modules or {})[argv[4]] + "\n", "")
         return Result(127 if argv[0] != "modinfo" else 1, "", "")
 
-    here = Context(root=str(root), options=options, row={**ROW, "nvidia_driver": row}, runner=run)
-    here.platform = {"architecture": "x86_64", "kernel": KERNEL, "distribution": "ubuntu"}
-    here.container = container
+    here = context(root, container=container, options=options, driver=row, distribution="ubuntu")
+    here.run = run
     found = nvidia_driver.look(here)
     return found, nvidia_driver.differ({"nvidia_driver": row}, found, options)
 
 
 def host(root: Path, row: dict[str, Any], *packages: tuple[str, ...]) -> Path:
     """A machine with these packages, on which the rest is as the row says."""
-    tree(
-        root,
-        {
-            "/var/lib/dpkg/status": status(*packages),
-            **file_lists(*packages),
-            nvidia_driver.PINS: driver_packages.pins_text(row),
-            nvidia_driver.UPGRADES: nvidia_driver.UPGRADES_TEXT,
-            nvidia_driver.BLACKLIST: nvidia_driver.BLACKLIST_TEXT,
-            persistence.CONDITION: persistence.CONDITION_TEXT,
-            f"/boot/vmlinuz-{KERNEL}": "",
-            "/sys/module/nvidia/version": row["version"] + "\n",
-            "/dev/nvidiactl": "",
-        },
-    )
+    tree(root, settled(row, *packages))
     age(root, nvidia_driver.BLACKLIST, 1000)
     return root
 

@@ -12,7 +12,7 @@ import yaml
 from gpu_stack.components import nvidia_driver
 from gpu_stack.components.nvidia_driver import driver_packages, persistence
 
-from .trees import DRIVER, KERNEL, age, context, file_lists, status, tree
+from .trees import DRIVER, KERNEL, age, context, settled, status, tree
 
 ROLE = Path(__file__).parents[3] / "roles" / "nvidia_driver"
 VARS = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())
@@ -43,23 +43,15 @@ def converged(root: Path) -> Path:
     tree(
         root,
         {
-            "/var/lib/dpkg/status": status(*ALL),
-            **file_lists(*ALL),
-            nvidia_driver.PINS: driver_packages.pins_text(DRIVER),
-            nvidia_driver.UPGRADES: nvidia_driver.UPGRADES_TEXT,
-            nvidia_driver.BLACKLIST: nvidia_driver.BLACKLIST_TEXT,
-            persistence.CONDITION: persistence.CONDITION_TEXT,
+            **settled(DRIVER, *ALL),
             "/boot/vmlinuz-5.10.0-9-amd64": "",
-            f"/boot/vmlinuz-{KERNEL}": "",
             f"/boot/initrd.img-{KERNEL}": "",
             "/usr/sbin/update-initramfs": "",
             f"/lib/modules/{KERNEL}/updates/dkms/nvidia-current.ko": "",
-            "/sys/module/nvidia/version": "470.256.02\n",
             "/sys/bus/pci/devices/0000:00:05.0/vendor": "0x10de\n",
             "/sys/bus/pci/devices/0000:00:05.0/class": "0x030200\n",
             "/sys/bus/pci/devices/0000:00:05.0/device": "0x1eb8\n",
             "/lib/systemd/system/nvidia-persistenced.service": PERSISTENCED,
-            "/dev/nvidiactl": "",
         },
         {
             f"/var/lib/dkms/nvidia-current/kernel-{KERNEL}-x86_64": (f"470.256.02/{KERNEL}/x86_64"),

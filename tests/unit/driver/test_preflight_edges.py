@@ -21,8 +21,8 @@ from gpu_stack.components.tensorflow import rules as tensorflow_rules
 from gpu_stack.host import gpu_models, other_sources, processes, surroundings
 from gpu_stack.host.context import SILENT, Context, Result
 
-from .test_preflight import ADA, CHANGES, GB, GOOD, JOB, PEOPLE, WORKSPACES, held, reasons
-from .trees import KERNEL, ROW, context, places, status, tree
+from .test_preflight import CHANGES, GB, GOOD, JOB, ROW, held, reasons, rule_states
+from .trees import KERNEL, context, places, status, tree
 
 USERS = (
     "# a comment, as NIS leaves them\n"
@@ -897,15 +897,13 @@ def test_people_are_told_in_order_of_their_names() -> None:
 
 def test_a_workspace_without_a_limit_takes_nothing_from_the_sum_of_the_others() -> None:
     """To the byte: ada alone may use more than this host has."""
-    eve = {key: value for key, value in ADA.items() if key != "memory"} | {"name": "eve"}
-    changed = [entry for entry in CHANGES if entry["component"] == "gpu_workspace"]
-    for memory, ids in (((2 << 30) - 1, ["workspace-memory"]), (2 << 30, [])):
-        facts = copy.deepcopy({**GOOD, "gpus": PEOPLE["gpus"]})
-        facts["preflight"]["workspaces"] = {**WORKSPACES, "memory": memory}
-        options = {"gpu_workspaces": [ADA, {**eve, "port": 8802}]}
-        told = preflight.blockers(facts, changed, options, ROW)
-        told += preflight.warnings(facts, changed, options, ROW)
-        assert [reason["id"] for reason in told] == ids
+    data = rule_states.shared()
+    _ada, bob = data["options"]["gpu_workspaces"]
+    del bob["memory"]
+    for memory, ids in (((3 << 30) - 1, ["workspace-memory"]), (3 << 30, [])):
+        data["found"]["preflight"]["workspaces"]["memory"] = memory
+        told = rule_states.reasons(data, ("gpu_workspace",))
+        assert list(told) == ids
 
 
 def test_terms_are_nobodys_where_no_door_is_wished_for() -> None:

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpu_stack.components import nvidia_driver
+from gpu_stack.components.nvidia_driver import driver_packages, persistence
 from gpu_stack.host.context import Context, Result
 
 from tests.debian11 import stack
+from tests.host_tree import tree as tree
 
 ROW: dict[str, Any] = stack(
     nvidia_driver={
@@ -58,19 +61,22 @@ def file_lists(*packages: tuple[str, ...]) -> dict[str, str]:
     return {f"/var/lib/dpkg/info/{package[0]}.list": "/.\n" for package in packages}
 
 
-def tree(
-    root: Path, files: Mapping[str, str | bytes], links: Mapping[str, str] | None = None
-) -> Path:
-    for path, content in files.items():
-        file = root / path.lstrip("/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content if isinstance(content, bytes) else content.encode())
-        file.chmod(0o644)
-    for path, target in (links or {}).items():
-        link = root / path.lstrip("/")
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(target)
-    return root
+def settled(row: dict[str, Any], *packages: tuple[str, ...]) -> dict[str, str]:
+    """Files of a machine with these packages, on which the rest of the driver is as its row says.
+
+    Its module is loaded; the blacklist is to be older than the kernel's initramfs.
+    """
+    return {
+        "/var/lib/dpkg/status": status(*packages),
+        **file_lists(*packages),
+        nvidia_driver.PINS: driver_packages.pins_text(row),
+        nvidia_driver.UPGRADES: nvidia_driver.UPGRADES_TEXT,
+        nvidia_driver.BLACKLIST: nvidia_driver.BLACKLIST_TEXT,
+        persistence.CONDITION: persistence.CONDITION_TEXT,
+        f"/boot/vmlinuz-{KERNEL}": "",
+        "/sys/module/nvidia/version": row["version"] + "\n",
+        "/dev/nvidiactl": "",
+    }
 
 
 def context(
@@ -79,14 +85,17 @@ def context(
     container: bool = False,
     options: dict[str, Any] | None = None,
     answers: Mapping[str, Result] | None = None,
+    driver: dict[str, Any] = DRIVER,
+    distribution: str = "debian",
 ) -> Context:
     """The host under `root`; `answers` are recorded outputs by the program's name."""
 
     def run(argv: list[str]) -> Result:
         return (answers or {}).get(argv[0], Result(127, "", "not found"))
 
-    made = Context(root=str(root), options=options or {}, row=ROW, runner=run)
-    made.platform = {"architecture": "x86_64", "kernel": KERNEL, "distribution": "debian"}
+    row = {**ROW, "nvidia_driver": driver}
+    made = Context(root=str(root), options=options or {}, row=row, runner=run)
+    made.platform = {"architecture": "x86_64", "kernel": KERNEL, "distribution": distribution}
     made.container = container
     return made
 

@@ -19,8 +19,9 @@ from typing import Any
 import gpu_stack.look
 from gpu_stack.components import gpu_env
 from gpu_stack.components.gpu_env.shell_startup import BEGIN, END
-from gpu_stack.host.context import Result
+from gpu_stack.host.context import Result, run_nothing
 
+from tests import host_tree
 from tests.debian11 import stack
 
 CUDART = "11.2.152~11.2.2-3+deb11u3"
@@ -98,17 +99,10 @@ class Host:
         return self.root / path.lstrip("/")
 
     def write(self, path: str, content: str | bytes) -> None:
-        target = self.path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content.encode() if isinstance(content, str) else content)
-        target.chmod(0o644)
+        host_tree.put(self.root, path, content)
 
     def link(self, path: str, target: str) -> None:
-        place = self.path(path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if place.is_symlink():
-            place.unlink()
-        place.symlink_to(target)
+        host_tree.link(self.root, path, target)
 
     def remove(self, path: str) -> None:
         self.path(path).unlink()
@@ -301,3 +295,10 @@ def make(root: Path) -> Host:
     _gpu_env(host)
     _tensorflow(host)
     return host
+
+
+def bare(lock: dict[str, Any] = LOCK, release: str = "11") -> dict[str, Any]:
+    """What is found on a host of Debian that has nothing."""
+    found: dict[str, Any] = gpu_stack.look.look(lock, WISH, root="/nonexistent", runner=run_nothing)
+    found["platform"].update(distribution="debian", release=release, architecture="x86_64")
+    return found

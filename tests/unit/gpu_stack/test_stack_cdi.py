@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -10,37 +9,19 @@ from typing import Any
 import converged_host as made
 import pytest
 from converged_host import ELF, LIB, Host
+from converged_toolkit import NAMES, install, lock
 from gpu_stack import receipt
 from gpu_stack.components import nvidia_container_toolkit as toolkit
 from gpu_stack.components.nvidia_container_toolkit import cdi
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "nvidia_container_toolkit" / "templates"
-NAMES = [
-    "libnvidia-container-tools",
-    "libnvidia-container1",
-    "nvidia-container-toolkit",
-    "nvidia-container-toolkit-base",
-]
 BASE = NAMES[-1]
+OLD = "1.17.8"
 DRIVER = "470.256.02"
 CUDA = f"{LIB}/nvidia/current/libcuda.so.{DRIVER}"
 JIT = f"{LIB}/nvidia/current/libnvidia-ptxjitcompiler.so.{DRIVER}"
 SMI = "/usr/lib/nvidia/current/nvidia-smi"
 GONE = {"nvidia_container_toolkit_state": "absent"}
-
-
-def row(version: str = "1.17.8") -> dict[str, Any]:
-    return {
-        "version": version,
-        "packages": {"toolkit": dict.fromkeys(NAMES, f"{version}-1")},
-        "repository": {"url": "https://nvidia.example/deb", "suite": "/", "key": "KEY"},
-    }
-
-
-def lock(version: str = "1.17.8") -> dict[str, Any]:
-    text = copy.deepcopy(made.LOCK)
-    text["stacks"]["debian11-small"][toolkit.NAME] = row(version)
-    return text
 
 
 def specification(*paths: str, version: str = "0.5.0", kind: str = cdi.DEVICE) -> str:
@@ -64,7 +45,7 @@ MADE = f"{cdi.MARK}.\n{GOOD}"
 def host(tmp_path: Path) -> Host:
     """As the role leaves it, with a driver and podman 4.3.1, and no specification yet."""
     host = made.make(tmp_path)
-    install(host, "1.17.8")
+    install(host, OLD)
     host.write("/usr/bin/podman", ELF)
     host.package("podman", "4.3.1+ds1-8+deb12u1+b1", ["/usr/bin/podman"], "install ok installed")
     for path in (CUDA, JIT, SMI):
@@ -72,14 +53,6 @@ def host(tmp_path: Path) -> Host:
     host.link(f"{LIB}/libcuda.so.1", CUDA)
     host.loader["libcuda.so.1"] = f"{LIB}/libcuda.so.1"
     return host
-
-
-def install(host: Host, version: str) -> None:
-    for name in NAMES:
-        host.write(f"/usr/lib/{name}", ELF)
-        host.package(name, f"{version}-1", [f"/usr/lib/{name}"])
-    for path, text in toolkit.files(row(version), {}).items():
-        host.write(path, text)
 
 
 def enable(host: Host) -> None:
@@ -176,12 +149,12 @@ def test_a_podman_that_is_too_old_is_refused_where_it_is_required(host: Host) ->
     # A change that is not podman's, for rules are asked of a component that changes.
     host.remove(toolkit.PREFERENCES)
     required = {"nvidia_container_toolkit_cdi": "required"}
-    assert host.plan(lock=lock(), options=required)["blockers"] == []
+    assert host.plan(lock=lock(OLD), options=required)["blockers"] == []
     host.package("podman", "3.0.1+dfsg1-3+deb11u5", ["/usr/bin/podman"])
-    (found,) = host.plan(lock=lock(), options=required)["blockers"]
+    (found,) = host.plan(lock=lock(OLD), options=required)["blockers"]
     assert found["id"] == "podman-too-old"
     assert "podman 3.0.1 reads no CDI specification" in found["message"]
-    assert host.plan(lock=lock())["blockers"] == []
+    assert host.plan(lock=lock(OLD))["blockers"] == []
 
 
 # from 1.18 on
@@ -257,7 +230,7 @@ def test_one_of_no_use_in_the_way_of_an_older_toolkits_goes(host: Host) -> None:
 
 
 def coming(host: Host, driver: str, only: list[str] | None = None) -> list[tuple[str, Any]]:
-    text = lock()
+    text = lock(OLD)
     text["stacks"]["debian11-small"]["nvidia_driver"] = {
         "branch": driver.split(".")[0],
         "version": driver,

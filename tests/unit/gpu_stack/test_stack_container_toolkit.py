@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import converged_host as made
+import converged_toolkit
 import jinja2
 import pytest
 from converged_host import ELF, Host
+from converged_toolkit import FILES, NAMES, URL
 from gpu_stack import receipt
 from gpu_stack.change import change
 from gpu_stack.components import nvidia_container_toolkit as toolkit
@@ -22,19 +23,8 @@ from gpu_stack.host.context import Result
 from gpu_stack.plan import contradictions
 
 TEMPLATES = Path(__file__).parents[3] / "roles" / "nvidia_container_toolkit" / "templates"
-URL = "https://nvidia.github.io/libnvidia-container/stable/deb/amd64"
-NAMES = [
-    "libnvidia-container-tools",
-    "libnvidia-container1",
-    "nvidia-container-toolkit",
-    "nvidia-container-toolkit-base",
-]
-ROW: dict[str, Any] = {
-    "version": "1.20.1",
-    "packages": {"toolkit": dict.fromkeys(NAMES, "1.20.1-1")},
-    "repository": {"url": URL, "suite": "/", "key": "-----BEGIN\n\nabc\n", "fingerprints": ["A"]},
-}
-FILES = {name: f"/usr/lib/{name}" for name in NAMES}
+VERSION = "1.20.1"
+ROW = converged_toolkit.row(VERSION)
 FOREIGN = {"log-driver": "journald", "runtimes": {"kata": {"path": "/opt/kata/bin/kata"}}}
 CONFIGURED = {
     **FOREIGN,
@@ -44,9 +34,7 @@ STAT = "812 (dockerd) S 1 812 812 0 -1 4194560 9 0 0 0 1 2 0 0 20 0 9 0 {start} 
 
 
 def lock() -> dict[str, Any]:
-    text = copy.deepcopy(made.LOCK)
-    text["stacks"]["debian11-small"][toolkit.NAME] = copy.deepcopy(ROW)
-    return text
+    return converged_toolkit.lock(VERSION)
 
 
 def docker(host: Host, config: Any = None, *, start: int | None = 5000) -> None:
@@ -59,19 +47,10 @@ def docker(host: Host, config: Any = None, *, start: int | None = 5000) -> None:
         host.write("/proc/812/stat", STAT.format(start=start))
 
 
-def install(host: Host) -> None:
-    """What the role leaves."""
-    for name in NAMES:
-        host.write(FILES[name], ELF)
-        host.package(name, "1.20.1-1", [FILES[name]])
-    for path, text in toolkit.files(ROW, {}).items():
-        host.write(path, text)
-
-
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     host = made.make(tmp_path)
-    install(host)
+    converged_toolkit.install(host, VERSION)
     return host
 
 

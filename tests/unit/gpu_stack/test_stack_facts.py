@@ -19,10 +19,8 @@ WISH = {"python": "3.11"}
 
 def found(*devices: str, **system: str) -> dict[str, Any]:
     """A host with nothing installed and these GPUs."""
-    one: dict[str, Any] = gpu_stack.look.look(
-        made.LOCK, made.WISH, root="/nonexistent", runner=gpu_stack.host.context.run_nothing
-    )
-    one["platform"].update(distribution="debian", release="12", architecture="x86_64", **system)
+    one = made.bare(release="12")
+    one["platform"].update(system)
     one["gpus"] = [{"index": n, "device": device} for n, device in enumerate(devices)]
     return one
 

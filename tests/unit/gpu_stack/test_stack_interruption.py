@@ -9,6 +9,8 @@ import pytest
 from gpu_stack.host import interruption, people
 from gpu_stack.host.context import Context
 
+from tests.host_tree import put
+
 ADA = {"user": "ada", "at": "pts/0", "from": "192.0.2.7", "idle": 7200}
 BOB = {"user": "bob", "at": ":0", "from": None, "idle": None}
 # A Saturday, 06:00 on a clock of UTC.
@@ -32,8 +34,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
 
 
 def load_driver(tmp_path: Path) -> None:
-    (tmp_path / "sys/module/nvidia").mkdir(parents=True)
-    (tmp_path / "sys/module/nvidia/version").write_text("570.86.15\n", "utf-8")
+    put(tmp_path, "/sys/module/nvidia/version", "570.86.15\n")
 
 
 def ask(host: Context, before: str = REBOOT, **more: Any) -> tuple[dict[str, Any], str | None]:

@@ -16,6 +16,7 @@ from gpu_stack.host import other_sources
 from gpu_stack.host.context import Context
 
 from tests.collection import ROOT
+from tests.host_tree import tree
 
 URL = "https://mirror.example.org/cuda/ubuntu2004"
 NVIDIA = "https://developer.download.nvidia.com/compute"
@@ -118,13 +119,6 @@ ALL = [
 ]
 
 
-def lay(root: Path, files: dict[str, str]) -> None:
-    for path, text in files.items():
-        target = root / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
-
-
 def look(root: Path) -> Context:
     return Context(root=str(root))
 
@@ -133,7 +127,7 @@ def look(root: Path) -> Context:
 def test_others_entries_are_found_put_aside_and_no_more_in_the_way(
     tmp_path: Path, name: str, files: dict[str, str], expected: list[str]
 ) -> None:
-    lay(tmp_path, files)
+    tree(tmp_path, files)
     assert other_sources.stale_files(look(tmp_path), name, URL) == expected
     assert other_sources.put_aside(look(tmp_path), name, URL) == expected
     for path in expected:
@@ -145,7 +139,7 @@ def test_others_entries_are_found_put_aside_and_no_more_in_the_way(
 
 def test_what_is_no_file_is_passed_over(tmp_path: Path) -> None:
     """A named pipe would hold the run for ever."""
-    lay(tmp_path, {LISTS + "cuda.list": f"deb {URL} /\n"})
+    tree(tmp_path, {LISTS + "cuda.list": f"deb {URL} /\n"})
     folder = tmp_path / LISTS.lstrip("/")
     (folder / "cuda-away.list").symlink_to("nowhere")
     (folder / "cuda-folder.list").mkdir()
@@ -155,7 +149,7 @@ def test_what_is_no_file_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_link_leads_to_the_file_that_is_written(tmp_path: Path) -> None:
     real = tmp_path / "srv/apt.list"
-    lay(tmp_path, {"/srv/apt.list": f"{DEBIAN}deb {URL} /\n", LISTS + "x": ""})
+    tree(tmp_path, {"/srv/apt.list": f"{DEBIAN}deb {URL} /\n", LISTS + "x": ""})
     real.chmod(0o640)
     real.with_name("apt.list.provision-new").write_text("of a run that was cut off")
     link = tmp_path / (LISTS + "a.list").lstrip("/")
@@ -178,10 +172,10 @@ def test_what_stays_keeps_its_bytes(tmp_path: Path) -> None:
 
 def test_of_a_file_with_more_in_it_only_the_entries_leave(tmp_path: Path) -> None:
     mixed = f"Types: deb\nURIs: {URL}\nSuites: /\n\n# mine\nTypes: deb\nURIs: http://x\nSuites: a\n"
-    lay(
+    tree(
         tmp_path, {"/etc/apt/sources.list": CASES["lines among others"][0]["/etc/apt/sources.list"]}
     )
-    lay(tmp_path, {LISTS + "n.sources": mixed})
+    tree(tmp_path, {LISTS + "n.sources": mixed})
     other_sources.put_aside(look(tmp_path), "cuda", URL)
     assert (tmp_path / "etc/apt/sources.list").read_text() == f"{DEBIAN}# deb {NVIDIA}/x /\n"
     rest = (tmp_path / (LISTS + "n.sources").lstrip("/")).read_text()
@@ -190,7 +184,7 @@ def test_of_a_file_with_more_in_it_only_the_entries_leave(tmp_path: Path) -> Non
 
 def test_what_was_put_aside_before_is_not_overwritten(tmp_path: Path) -> None:
     for text in ("one", "two", "three"):
-        lay(tmp_path, {LISTS + "cuda.list": f"deb {URL}/{text} /\n"})
+        tree(tmp_path, {LISTS + "cuda.list": f"deb {URL}/{text} /\n"})
         other_sources.put_aside(look(tmp_path), "cuda", URL)
     kept = sorted((tmp_path / LISTS.lstrip("/")).glob("*"))
     assert [path.name.removeprefix("cuda.list.provision-saved") for path in kept] == [
@@ -203,12 +197,12 @@ def test_what_was_put_aside_before_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_another_role_of_this_project_may_name_the_repository(tmp_path: Path) -> None:
     text = f"Types: deb\nURIs: {URL}/\nSuites: /\nSigned-By: /usr/share/keyrings/one.asc\n"
-    lay(tmp_path, {LISTS + "provision-other.sources": text})
+    tree(tmp_path, {LISTS + "provision-other.sources": text})
     assert other_sources.signed_by(look(tmp_path), "cuda", URL) == "/usr/share/keyrings/one.asc"
     assert other_sources.signed_by(look(tmp_path), "cuda", "https://elsewhere.example.org") is None
     assert other_sources.signed_by(look(tmp_path), "cuda", "") is None
     assert other_sources.stale_files(look(tmp_path), "cuda", URL) == []
-    lay(tmp_path, {LISTS + "provision-cuda.sources": text.replace("one.asc", "cuda.asc")})
+    tree(tmp_path, {LISTS + "provision-cuda.sources": text.replace("one.asc", "cuda.asc")})
     (tmp_path / (LISTS + "provision-other.sources").lstrip("/")).unlink()
     assert other_sources.signed_by(look(tmp_path), "cuda", URL) is None
 
@@ -237,7 +231,7 @@ def test_the_module_only_looks_in_check_mode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = LISTS + "cuda.list"
-    lay(tmp_path, {path: f"deb {URL} /\n"})
+    tree(tmp_path, {path: f"deb {URL} /\n"})
     url = URL.replace("//", "//ada:cret@")
     for check in (True, False):
         options = {"repository": "cuda", "url": url, "_ansible_check_mode": check}
@@ -253,7 +247,7 @@ def test_the_module_only_looks_in_check_mode(
 def test_the_module_says_what_it_could_not_put_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lay(tmp_path, {LISTS + "cuda.list": f"deb {URL} /\n"})
+    tree(tmp_path, {LISTS + "cuda.list": f"deb {URL} /\n"})
 
     def refuse(_old: str, new: str) -> None:
         raise PermissionError(13, "Permission denied", new)

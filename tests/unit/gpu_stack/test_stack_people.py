@@ -13,6 +13,8 @@ from gpu_stack.host.context import Context, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.host_tree import put
+
 # loginctl of systemd 247 (Debian 11), shortened to one session of each kind; a session of Ansible's
 # own (c9), one without a terminal (c4), and one that is being closed.
 LISTED = """\
@@ -91,14 +93,9 @@ def record(kind: int, pid: int, line: str, user: str, host: str = "") -> bytes:
 def host(root: Path, *, utmp: bytes = b"", loginctl: bool = True) -> Context:
     """A host with these logins; process 950 is the look, below the session 900."""
     for pid, parent in ((950, 940), (940, 900), (900, 1), (1, 0), (700, 1)):
-        (root / f"proc/{pid}").mkdir(parents=True, exist_ok=True)
-        (root / f"proc/{pid}/status").write_text(f"Name:\tx\nPPid:\t{parent}\n")
-    (root / "run").mkdir()
-    (root / "run/utmp").write_bytes(utmp)
-    terminal = root / "dev/pts/0"
-    terminal.parent.mkdir(parents=True)
-    terminal.touch()
-    os.utime(terminal, (1000.0, 1000.0))
+        put(root, f"/proc/{pid}/status", f"Name:\tx\nPPid:\t{parent}\n")
+    put(root, "/run/utmp", utmp)
+    os.utime(put(root, "/dev/pts/0"), (1000.0, 1000.0))
 
     def answer(argv: list[str]) -> Result:
         if not loginctl:

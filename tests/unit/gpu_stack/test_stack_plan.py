@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import converged_host as made
-import gpu_stack.look
 import gpu_stack.plan
 import pytest
 from hypothesis import given
@@ -19,13 +18,7 @@ COMPONENTS = ["cuda", "cudnn", "gpu_env", "tensorflow"]
 
 def bare() -> dict[str, Any]:
     """What is found on a host that has nothing."""
-    found: dict[str, Any] = gpu_stack.look.look(
-        made.LOCK,
-        made.WISH,
-        root="/nonexistent",
-        runner=gpu_stack.host.context.run_nothing,
-    )
-    found["platform"].update(distribution="debian", release="11", architecture="x86_64")
+    found = made.bare()
     # These tests are about the components; what a receipt changes has tests of its own below.
     found["receipt"] = {"lock_digest": made.LOCK["digest"]}
     return found

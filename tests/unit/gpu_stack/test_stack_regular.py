@@ -14,6 +14,8 @@ from gpu_stack.doctor import libraries
 from gpu_stack.host import regular
 from gpu_stack.host.context import Context
 
+from tests.host_tree import put
+
 NOBODY = ("nobody", 65534, 65534)
 pytestmark = pytest.mark.usefixtures("bound")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="another user's files need root")
@@ -29,8 +31,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_a_fifo_in_place_of_a_users_bashrc_hangs_no_look(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    (tmp_path / "etc/passwd").write_text("ada:x:1000:1000::/home/ada:/bin/bash\n")
+    put(tmp_path, "/etc/passwd", "ada:x:1000:1000::/home/ada:/bin/bash\n")
     (tmp_path / "home/ada").mkdir(parents=True)
     os.mkfifo(tmp_path / "home/ada/.bashrc")
     context = Context(root=str(tmp_path), options={"gpu_env_bashrc_users": ["ada"]})

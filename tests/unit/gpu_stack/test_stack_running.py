@@ -17,15 +17,14 @@ from gpu_stack.host import running
 from gpu_stack.host.context import Context
 from gpu_stack.plan import finish
 
+from tests.host_tree import put
+
 ADA = {"who": "ada", "host": "ctrl1", "pid": 4711, "started": "2026-11-21 14:03 UTC", "run": "a1"}
 
 
 @contextmanager
 def held(root: Path, content: str, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    path = root / running.PATH.lstrip("/")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content)
-    path.chmod(0o600)
+    path = put(root, running.PATH, content, 0o600)
     with path.open() as stream:
         fcntl.flock(stream, kind)
         yield

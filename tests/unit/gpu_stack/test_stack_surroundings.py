@@ -11,15 +11,13 @@ from gpu_stack.doctor import findings
 from gpu_stack.host import surroundings
 from gpu_stack.host.context import Context
 
+from tests.host_tree import tree
+
 MAIN = "Include /etc/ssh/sshd_config.d/*.conf\n#UsePAM no\nUsePAM yes\n"
 
 
-def tree(root: Path, files: dict[str, str]) -> Context:
-    for path, text in files.items():
-        target = root / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
-    return Context(root=str(root))
+def host(root: Path, files: dict[str, str]) -> Context:
+    return Context(root=str(tree(root, files)))
 
 
 def look(context: Context) -> dict[str, Any]:
@@ -59,7 +57,7 @@ def test_whether_sshd_uses_pam(
     """`UsePAM no`: the host could never be proven, and verify said to run the playbook again."""
     files = {"/etc/ssh/sshd_config": main}
     files |= {f"/etc/ssh/sshd_config.d/{name}": text for name, text in more.items()}
-    assert surroundings.sshd_without_pam(tree(tmp_path, files)) == said
+    assert surroundings.sshd_without_pam(host(tmp_path, files)) == said
 
 
 @pytest.mark.parametrize(("others", "said"), [(14, None), (15, "/etc/ssh/sshd_config")])
@@ -68,11 +66,11 @@ def test_so_many_files_of_sshd_are_read(tmp_path: Path, others: int, said: str |
     files = {f"/etc/ssh/sshd_config.d/{at:02}.conf": "Port 22\n" for at in range(others)}
     files["/etc/ssh/sshd_config.d/99.conf"] = "UsePAM yes\n"
     files["/etc/ssh/sshd_config"] = "Include sshd_config.d/*.conf\n"
-    assert surroundings.sshd_without_pam(tree(tmp_path, files)) == said
+    assert surroundings.sshd_without_pam(host(tmp_path, files)) == said
 
 
 def test_a_host_without_sshd_has_no_such_trouble(tmp_path: Path) -> None:
-    assert surroundings.sshd_without_pam(tree(tmp_path, {})) is None
+    assert surroundings.sshd_without_pam(host(tmp_path, {})) is None
 
 
 def test_a_tensorflow_in_the_systems_python_and_keys_for_all_are_seen(tmp_path: Path) -> None:
@@ -86,7 +84,7 @@ def test_a_tensorflow_in_the_systems_python_and_keys_for_all_are_seen(tmp_path: 
         f"{place}/tensorflow_estimator-2.9.0.dist-info/METADATA": "",
         "/etc/apt/trusted.gpg": "k",
     }
-    found = look(tree(tmp_path, files))
+    found = look(host(tmp_path, files))
     assert found["trusted_gpg"] is True
     versions = ("2.9.1", "2.5.0", "2.4.0", "2.11.0")
     expected = [*(f"{version} in {place}" for version in versions), f"2.6.0 in {older}"]
@@ -98,7 +96,7 @@ def test_a_tensorflow_in_the_systems_python_and_keys_for_all_are_seen(tmp_path: 
 
 @pytest.mark.parametrize("files", [{}, {"/etc/apt/trusted.gpg": ""}])
 def test_a_bare_host_has_nothing_set_up_by_hand(tmp_path: Path, files: dict[str, str]) -> None:
-    bare = look(tree(tmp_path, files))
+    bare = look(host(tmp_path, files))
     assert bare == {"sshd_without_pam": None, "trusted_gpg": False, "system_tensorflow": []}
 
 
@@ -108,7 +106,7 @@ def test_a_conda_of_anybody_with_a_login_is_seen(tmp_path: Path) -> None:
     users += "off:x:1001:1001::/home/user:/usr/sbin/nologin\n"
     rc = "# >>> conda initialize >>>\n"
     files = {"/etc/passwd": users, "/home/alice/.bashrc": rc, "/var/www/.bashrc": rc}
-    context = tree(tmp_path, {**files, "/home/user/.bashrc": rc})
+    context = host(tmp_path, {**files, "/home/user/.bashrc": rc})
     assert tensorflow_rules.conda(context) == ["/home/alice/.bashrc"]
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import converged_host as made
-import gpu_stack.look
 import gpu_stack.plan
 import pytest
 import yaml
@@ -31,17 +30,8 @@ def lock() -> dict[str, Any]:
     return changed
 
 
-def found(lock_: dict[str, Any]) -> dict[str, Any]:
-    """What is found on a host that has nothing."""
-    seen: dict[str, Any] = gpu_stack.look.look(
-        lock_, made.WISH, root="/nonexistent", runner=gpu_stack.host.context.run_nothing
-    )
-    seen["platform"].update(distribution="debian", release="11", architecture="x86_64")
-    return seen
-
-
 def test_a_bare_host_is_planned_without_them() -> None:
-    result = gpu_stack.plan.plan(lock(), made.WISH, {}, found(lock()))
+    result = gpu_stack.plan.plan(lock(), made.WISH, {}, made.bare(lock()))
     assert result["components"] == ["gpu_env", "tensorflow", "receipt"]
     assert result["blockers"] == []
 

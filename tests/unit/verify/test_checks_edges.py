@@ -50,7 +50,7 @@ def diagnosis(identifier: str, seen: Seen) -> str:
 @pytest.mark.parametrize(
     ("identifier", "words"),
     [
-        ("host.answers", "as admin"),
+        ("host.answers", "as lab"),
         ("nvidia_driver.answers", "2 x Tesla T4"),
         ("nvidia_driver.version", "470.256.02"),
         ("nvidia_driver.module", "470.256.02"),
@@ -61,21 +61,21 @@ def diagnosis(identifier: str, seen: Seen) -> str:
         ("cuda.nvcc_login", "release 11.2"),
         ("cuda.libraries", "3 libraries"),
         ("cuda.files", "ptxas"),
-        ("cudnn.library", "/opt/nvidia/cudnn/8.1.0.77-cuda11.2/lib64/libcudnn.so.8.1.0"),
-        ("cudnn.version", "8.1.0"),
-        ("cudnn.headers", "8.1.0"),
+        ("cudnn.library", "/opt/nvidia/cudnn/8.5.0.96-cuda11.2/lib64/libcudnn.so.8.5.0"),
+        ("cudnn.version", "8.5.0"),
+        ("cudnn.headers", "8.5.0"),
         (
             "gpu_env.variables",
             "XLA_FLAGS in a command over ssh, a login shell, a cron job, a systemd unit",
         ),
-        ("tensorflow.imports", "/opt/tensorflow/current/bin/python, 6.1 s"),
+        ("tensorflow.imports", "/opt/tensorflow/current/bin/python, 24.0 s"),
         ("tensorflow.version", "2.9.3, Python 3.9.2"),
         ("tensorflow.wheels", "2 wheels"),
         ("tensorflow.built_with_cuda", "CUDA 11.2, cuDNN 8"),
         ("tensorflow.gpus", "2 GPUs"),
-        ("tensorflow.trains", "loss 2.9 -> 0.01"),
+        ("tensorflow.trains", "loss 3.87 -> 0.0015"),
         ("tensorflow.computes", "2 GPUs: a matrix product and a convolution"),
-        ("receipt.lock", "written 2026-11-21T12:00:00Z"),
+        ("receipt.lock", "written 2026-11-21T14:20:05Z"),
     ],
 )
 def test_a_passed_check_says_what_it_saw(identifier: str, words: str) -> None:
@@ -178,7 +178,7 @@ def test_packages_are_told_in_their_order_and_five_of_them_without_a_count() -> 
 
 
 def test_a_warning_in_nvidia_smis_answer_is_no_gpu() -> None:
-    warned = SMI + "WARNING: infoROM is corrupted at gpu 0000:01:00.0\n"
+    warned = SMI + "WARNING: infoROM is corrupted at gpu 0000:3b:00.0\n"
     seen = host({"nvidia_smi": said(warned)})
     for name in ("answers", "version", "gpus"):
         assert BY_ID[f"nvidia_driver.{name}"](seen).result == "passed"
@@ -187,9 +187,9 @@ def test_a_warning_in_nvidia_smis_answer_is_no_gpu() -> None:
 
 def test_what_a_failing_nvidia_smi_printed_before_counts_for_nothing() -> None:
     """It lists the first GPU, then stumbles over the second."""
-    error = "Unable to determine the device handle for GPU 0000:02:00.0: Unknown Error\n"
+    error = "Unable to determine the device handle for GPU 0000:3c:00.0: Unknown Error\n"
     seen = host({"nvidia_smi": said(ONE_LINE + error, rc=15)})
-    assert diagnosis("nvidia_driver.answers", seen).startswith("GPU 0000:02:00.0 does not answer")
+    assert diagnosis("nvidia_driver.answers", seen).startswith("GPU 0000:3c:00.0 does not answer")
     assert detail("nvidia_driver.version", seen) == "not_applicable: nvidia-smi does not answer"
     # `nvidia-smi -L` answers: all GPUs are there.
     assert detail("nvidia_driver.gpus", seen) == "passed: 2 GPUs"
@@ -261,7 +261,7 @@ def test_a_bus_that_is_not_shown_says_nothing_in_a_container_alone() -> None:
 
 def test_a_dark_gpu_is_told_by_its_address() -> None:
     """Addresses of NVML have eight digits of domain, those of the bus four; capitals differ."""
-    smi = ONE_LINE.replace("00000000:01:00.0", "00000000:0A:00.0")
+    smi = ONE_LINE.replace("00000000:3B:00.0", "00000000:0A:00.0")
     pci = [{"address": "0000:0a:00.0", "class": "0x030200", "device": "0x1eb8"},
            {"address": "0000:0b:00.0", "class": "0x030200", "device": "0x1b06"}]  # fmt: skip
     seen = host({"pci": pci, "nvidia_smi": said(smi), "nvidia_smi_list":
@@ -269,7 +269,7 @@ def test_a_dark_gpu_is_told_by_its_address() -> None:
     words = "1 of 2 GPUs answer; the driver does not show 0000:0b:00.0 (0x1b06)"
     assert diagnosis("nvidia_driver.gpus", seen) == words
     seen = host({"nvidia_smi": said(), "nvidia_smi_list": said(SMI_LIST.splitlines()[0])})
-    words = "1 of 2 GPUs answer; the driver does not show 0000:01:00.0 (0x1eb8), 0000:02:00.0 "
+    words = "1 of 2 GPUs answer; the driver does not show 0000:3b:00.0 (0x1eb8), 0000:3c:00.0 "
     assert diagnosis("nvidia_driver.gpus", seen).startswith(words)
 
 
@@ -461,9 +461,9 @@ def test_found_names_each_gpu() -> None:
     assert values["nvidia_driver"] == "470.223.02"
     assert values["gpu_devices"][1] == {
         "name": "Tesla T4",
-        "uuid": "GPU-1ad0b6b1-0000-0000-0000-000000000002",
-        "pci": "0000:02:00.0",
-        "memory": "15109 MiB",
+        "uuid": "GPU-273ba4a9-c37a-8338-b84b-00eede1503e3",
+        "pci": "0000:3c:00.0",
+        "memory": "15360 MiB",
     }
 
 

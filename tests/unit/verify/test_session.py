@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import PROBE, ROW, absent
+from recorded import DIGEST, PROBE, ROW, absent
 
 from provision.verify.checks import CHECKS
 from provision.verify.conftest import ask, choose_row
@@ -20,7 +20,7 @@ from tests import collection
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     collection.verify(tmp_path)
-    lock = {"gpu_lock": {"digest": "sha256:abc", "rows": [], "stacks": {}}}
+    lock = {"gpu_lock": {"digest": DIGEST, "rows": [], "stacks": {}}}
     (tmp_path / "lock.yml").write_text(json.dumps(lock))
     return tmp_path
 
@@ -30,7 +30,7 @@ def recorded(**hosts: dict[str, Any]) -> str:
         name: {"row": ROW, "options": {}, "stdout": "motd\nPROVISION-PROBE " + json.dumps(probe)}
         for name, probe in hosts.items()
     }
-    return json.dumps({"lock_digest": "sha256:abc", "hosts": entries})
+    return json.dumps({"lock_digest": DIGEST, "hosts": entries})
 
 
 def verify(tree: Path, hosts: str | None, *more: str) -> subprocess.CompletedProcess[str]:
@@ -136,7 +136,7 @@ def test_input_that_is_not_the_playbooks_is_a_usage_error(tree: Path, text: str)
 
 PLATFORM = {"distribution": "debian", "release": "11", "architecture": "x86_64"}
 LOCK: dict[str, Any] = {
-    "digest": "sha256:abc",
+    "digest": DIGEST,
     "rows": [
         {"platform": PLATFORM, "wish": {"tensorflow": "2.9"}, "stack": "a"},
         {"platform": PLATFORM, "wish": {"tensorflow": "2.8"}, "stack": "b"},
@@ -168,7 +168,7 @@ def test_environments_beside_are_judged_and_written_down(tree: Path) -> None:
     part = ROW["tensorflow"] | {"version": "2.8.4"}
     probe = PROBE | {"beside": [PROBE["tensorflow"]]}
     entry = {"row": ROW | {"beside": [part]}, "stdout": "PROVISION-PROBE " + json.dumps(probe)}
-    done = verify(tree, json.dumps({"lock_digest": "sha256:abc", "hosts": {"gpu01": entry}}))
+    done = verify(tree, json.dumps({"lock_digest": DIGEST, "hosts": {"gpu01": entry}}))
     assert done.returncode == 1, done.stdout
     results = {one["id"]: one for one in checks(tree)["hosts"]["gpu01"]["checks"]}
     assert results["tensorflow.imports@2.8.4"]["result"] == "passed"
@@ -196,7 +196,7 @@ def test_by_hand_testinfra_connects_and_runs_the_probe(tree: Path) -> None:
         "wish": {},
         "stack": "s",
     }
-    lock = {"gpu_lock": {"digest": "sha256:abc", "rows": [row], "stacks": {"s": ROW}}}
+    lock = {"gpu_lock": {"digest": DIGEST, "rows": [row], "stacks": {"s": ROW}}}
     (tree / "lock.yml").write_text(json.dumps(lock))
     done = verify(tree, None, "--connection=local")
     assert done.returncode == 1, done.stdout + done.stderr
