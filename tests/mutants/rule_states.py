@@ -157,7 +157,7 @@ class State:
     changes: dict[str, Any]
     words: tuple[str, ...] = ()
     base: Callable[[], dict[str, Any]] = machine
-    # The changes of the plan that are meant; all of them when None.
+    # The changes of the plan that are meant, by component or item; all of them when None.
     only: tuple[str, ...] | None = None
     also: tuple[str, ...] = ()
 
@@ -168,7 +168,7 @@ class State:
 
 def plan_of(data: dict[str, Any], only: tuple[str, ...] | None) -> list[dict[str, Any]]:
     changes = gpu_stack.plan.differences(data["row"], data["found"], data["options"])
-    return [one for one in changes if only is None or one["component"] in only]
+    return [one for one in changes if only is None or {one["component"], one["item"]} & set(only)]
 
 
 def reasons(
@@ -430,6 +430,12 @@ def kernel_states() -> Iterator[State]:
     yield State(rule, "just enough", {PRE + "boot": {"free": 1, "needed": 1}})
     yield State(rule, "no module is built", {**full_boot, **userspace})
     yield State(rule, "only a pin is written", full_boot, only=("cuda",))
+    image = "/boot/initrd.img-" + KERNEL
+    yield State(rule, "the blacklist is written, and pins", full_boot, words,
+                only=("/etc/modprobe.d/provision-nouveau.conf",
+                      "/etc/apt/preferences.d/provision-nvidia-driver"))  # fmt: skip
+    yield State(rule, "an image is old", {**full_boot, DRIVER + "initramfs_older": [image]}, words,
+                only=(image,))  # fmt: skip
     rule, on = "secure-boot", {PRE + "secure_boot": True}
     yield State(rule, "Secure Boot is on", on, ("Secure Boot is on", "mokutil --import"))
     key = {**SIGNING, "certificate": "/var/lib/dkms/mok.pub", "made": True}

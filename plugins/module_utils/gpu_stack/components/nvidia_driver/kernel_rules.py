@@ -79,11 +79,17 @@ def _major(context: Context, path: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
+def _rebuilds_image(change: dict[str, Any]) -> bool:
+    """Whether an initramfs is rebuilt for the change: it is old, or the blacklist is written."""
+    item = str(change["item"])
+    return item == nvidia_driver.BLACKLIST or item.startswith("/boot/initrd.img-")
+
+
 def boot_full(host: Facts, changes: Changes, options: Options, row: Row) -> list[tuple[str, str]]:
     space = host["preflight"].get("boot")
     if scope(host, options) != "full" or not space or space["free"] >= space["needed"]:
         return []
-    if not replaces(changes, row):
+    if not (replaces(changes, row) or any(_rebuilds_image(change) for change in changes)):
         return []
     return [
         (
