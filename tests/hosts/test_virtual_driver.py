@@ -104,6 +104,7 @@ def lab(
         "nvidia_driver_signing_certificate_file": str(signing.pem(certificate)),
     }
     release, secure_boot = request.param
+    options["nvidia_driver_version"] = VERSIONS[release]
     disk = native.installed(release, DRIVER + NOUVEAU, options)
     folder = tmp_path_factory.mktemp("driver")
     trusted = {"secure_boot": True, "enrol": (certificate,)} if secure_boot else {}
