@@ -79,12 +79,13 @@ def over_ssh(
 ) -> subprocess.CompletedProcess[str]:
     """A command of the ordinary user on a host of the lab, by default its only one."""
     (one,) = [entry for entry in lab.hosts if host in (None, entry.name)]
+    # Never this process's own input: a killed ssh leaves it non-blocking, and Ansible refuses that.
     return subprocess.run(
         [
             "ssh", *lab.ssh_arguments(), "-i", str(one.key_file), "-p", str(one.port),
             f"{one.user}@{one.address}", command,
         ],
-        input=stdin, capture_output=True, text=True, check=False, timeout=timeout,
+        input=stdin or "", capture_output=True, text=True, check=False, timeout=timeout,
     )  # fmt: skip
 
 

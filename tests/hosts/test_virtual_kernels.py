@@ -7,20 +7,16 @@ loaded by a run, so each test loads the module itself and reads the kernel's own
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import native
 import pytest
-from conftest import over_ssh
-from own_kernel import wait_for
 from test_virtual import Machine, project_for
 from test_virtual_driver import DRIVER, VERSIONS, Run
 
 from provision import locallab
 from provision.locallab.vm import Virtual
-from provision.locallab.vm.hosts import patience
 from tests.collection import own_project
 
 pytestmark = [
@@ -86,18 +82,7 @@ class Kernels(Machine):
             f"sudo grub-editenv /boot/grub/grubenv set saved_entry={entry} && sync"
             " && sudo systemd-run --quiet --on-active=1 systemctl reboot"
         )
-        seconds, check = patience(self.guest)
-
-        def again() -> bool:
-            """A connection that is opened as it goes down is never answered."""
-            check()
-            try:
-                done = over_ssh(self.lab, "cat /proc/sys/kernel/random/boot_id", timeout=20)
-            except subprocess.TimeoutExpired:
-                return False
-            return done.returncode == 0 and done.stdout.strip() != before
-
-        wait_for("another boot", seconds, again)
+        self.wait_for_another_boot(before)
         assert self.kernel == kernel, self.guest.console()
 
     def modules(self) -> dict[str, str]:
