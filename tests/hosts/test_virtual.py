@@ -76,7 +76,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     yield made
     made.lab.down()
     assert not made.guest.folder.exists()
-    assert not made.guest.running
+    # A process that was killed gives its memory back before it ends.
+    wait_for("the end of its qemu", 20, lambda: not made.guest.running)
 
 
 def project_for(
