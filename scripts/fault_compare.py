@@ -42,7 +42,8 @@ def first_boot():
         return 0
 
 
-def judged(path, name, expected, since=0):
+def judged(path, name, expected, since):
+    """What is wrong with a file by its digest; None of one not written `since` then."""
     try:
         if os.lstat(path).st_ctime < since:
             return None
@@ -56,9 +57,9 @@ def judged(path, name, expected, since=0):
     return "other content" if os.path.getsize(path) else "empty"
 
 
-def packages():
+def packages(since):
     """{path: fault} of the stack's installed packages."""
-    wrong, since = {}, first_boot()
+    wrong = {}
     for sums in glob.glob(ROOT + "/var/lib/dpkg/info/*.md5sums"):
         if not os.path.basename(sums).startswith(PACKAGES):
             continue
@@ -80,9 +81,9 @@ def is_diverted(path):
     return done.stdout.decode().strip() != path
 
 
-def wheels():
+def wheels(since):
     """{path: fault} of the environment in use; a file of two wheels is one of either's."""
-    claims, since = {}, first_boot()
+    claims = {}
     for record in glob.glob(ROOT + "/opt/tensorflow/current/lib/python3*/site-packages/*/RECORD"):
         top = os.path.dirname(os.path.dirname(record))
         with open(record, encoding="utf-8", newline="") as stream:
@@ -128,9 +129,8 @@ def modules():
 
 
 def main():
-    found = {}
-    for part in (packages, wheels, images, modules):
-        found.update(part())
+    since = first_boot()
+    found = {**packages(since), **wheels(since), **images(), **modules()}
     print(json.dumps({path: fault for path, fault in sorted(found.items()) if fault}))
 
 

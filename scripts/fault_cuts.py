@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fault_schedule import EVERY_WOUND, Fault, deal, weighted
+from fault_schedule import EVERY_WOUND, Fault, deal, entry_of, pick, weighted
 
 # {phase: what is done to the host so that a run has it, and how often}
 PHASES = {
@@ -39,11 +39,7 @@ def draw(seed: int, number: int, attempt: int, names: Mapping[str, Sequence[str]
     during = deal(f"{seed} cuts", number, len(PHASES), list(PHASES))
     rng = random.Random(f"provision cut {seed} {number} {attempt}")  # noqa: S311 (not a secret)
     name = weighted(rng, {key: EVERY_WOUND[key] for key in PHASES[during]})
-    wound, picked = EVERY_WOUND[name], []
-    if wound.pick:
-        pool = sorted(names[wound.pick])
-        most = min(wound.most, len(pool))
-        picked = sorted(rng.sample(pool, rng.randint(min(wound.least, most), most)))
+    picked = pick(rng, name, names)
     watched = "run" if during in ("configuration", "receipt") else during
     variant = "receipt" if during == "receipt" else ""
     return Fault(
@@ -61,11 +57,9 @@ def judge(
     code: int, report: Mapping[str, Any] | None, host: str, *, again: bool = False
 ) -> list[str]:
     """Why a run did not bring the machine to the lock; empty where it did. Pure."""
-    if report is None:
-        return [f"the run wrote no report (exit {code})"]
-    entry = (report.get("hosts") or {}).get(host)
-    if entry is None:
-        return [f"the report does not know the host (exit {code})"]
+    entry, missing = entry_of(code, report, host)
+    if missing:
+        return missing
     checks = {check["id"]: check["result"] for check in entry.get("checks") or []}
     failed = {name for name, result in checks.items() if result == "failed"}
     wrong = []

@@ -8,11 +8,11 @@ import shlex
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
-from fault_host import Disk, say
+from fault_host import PLATFORM, Disk, say
 
 from provision import locallab
 from provision.errors import MachineError
@@ -22,73 +22,89 @@ from provision.locallab.vm import Guest, Virtual
 from provision.locallab.vm.hosts import patience
 
 ROOT = Path(__file__).resolve().parents[1]
-PLATFORM = "debian11"
 # TensorFlow's import and CUDA's libraries beside apt.
 MEMORY_MIB = 3072
 # Variables of the machine's group: the disk is made with them, and every run has them.
 WISH = "nvidia_driver_scope: full\ncuda_profile: runtime\n"
 
 
-class Host(Protocol):
+class Host(ABC):
     """A host that can be made, reached as root past the run's own connections, and switched off."""
 
     # Whether it is made bare, or with everything installed.
     bare: bool
     # Further variables of its group.
     wish: str
-    lab: locallab.Lab | None
+
+    def __init__(self, name: str, project: Path, options: argparse.Namespace):
+        self.name, self.project, self.options = name, project, options
+        self.lab: locallab.Lab | None = None
+
+    @property
+    def made(self) -> locallab.Lab:
+        """The lab that `up` has made."""
+        assert self.lab is not None  # noqa: S101
+        return self.lab
 
     def up(self) -> locallab.Lab:
         """Makes the host and starts it."""
-        ...
+        self.lab = locallab.up(
+            f"faults-{os.getpid()}-{self.name}",
+            self.shape(),
+            state_dir=self.project / ".lab",
+            hosts=[self.name],
+            keep=self.options.keep_failed,
+        )
+        return self.lab
 
     def down(self) -> None:
         """Removes the host and its disk."""
-        ...
+        if self.lab is not None:
+            self.lab.down()
+            self.lab = None
 
+    @abstractmethod
+    def shape(self) -> locallab.Shape:
+        """Makes its disk, and returns what the host is."""
+
+    @abstractmethod
     def argv(self, *command: str) -> list[str]:
         """The command line that runs a command on the host as root, with its standard input."""
-        ...
 
+    @abstractmethod
     def network(self, rules: str) -> None:
         """Gives the host's network these iptables rules."""
-        ...
 
+    @abstractmethod
     def cut(self) -> None:
         """Switches it off, without a warning."""
-        ...
 
+    @abstractmethod
     def power_on(self) -> None:
         """Starts it again, and waits for SSH."""
-        ...
 
 
-class Container:
+class Container(Host):
     """What it had written before it was switched off is whole: this machine's kernel has it."""
 
     bare = True
     wish = ""
 
     def __init__(self, name: str, project: Path, options: argparse.Namespace, podman: Podman):
-        self.name, self.project, self.options, self.podman = name, project, options, podman
+        super().__init__(name, project, options)
+        self.podman = podman
         self.disk = Disk(podman, project)
-        self.lab: locallab.Lab | None = None
 
     @property
     def _host(self) -> LabHost:
-        assert self.lab is not None  # noqa: S101
-        return self.lab.hosts[0]
+        return self.made.hosts[0]
 
-    def up(self) -> locallab.Lab:
+    def shape(self) -> locallab.Shape:
         self.disk.make()
-        shape = locallab.Shape(volumes=self.disk.volumes)
-        self.lab = _lab(self.name, self.project, self.options, shape)
-        return self.lab
+        return locallab.Shape(volumes=self.disk.volumes)
 
     def down(self) -> None:
-        if self.lab is not None:
-            self.lab.down()
-            self.lab = None
+        super().down()
         self.disk.remove()
 
     def argv(self, *command: str) -> list[str]:
@@ -110,52 +126,38 @@ class Container:
     def power_on(self) -> None:
         """With its old address."""
         host = self._host
-        assert self.lab is not None  # noqa: S101
         self.podman.run("network", "disconnect", "podman", host.container)
         self.podman.call("network", "connect", "--ip", host.address, "podman", host.container)
         self.podman.call("start", host.container)
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             # Not over an old connection, which only the run may use.
-            done = subprocess.run(_ssh(self.lab, "true"), capture_output=True, check=False)
+            done = subprocess.run(_ssh(self.made, "true"), capture_output=True, check=False)
             if done.returncode == 0:
                 return
             time.sleep(0.3)
         raise MachineError(f"{self.name} did not come back", got=done.stderr.decode()[-300:])
 
 
-class Machine:
+class Machine(Host):
     """Everything is installed when it first boots; what was not synced is lost with the power."""
 
     bare = False
     wish = WISH
 
-    def __init__(self, name: str, project: Path, options: argparse.Namespace):
-        self.name, self.project, self.options = name, project, options
-        self.lab: locallab.Lab | None = None
-
     @property
     def _guest(self) -> Guest:
-        assert self.lab is not None  # noqa: S101
-        guest = self.lab.hosts[0].guest
+        guest = self.made.hosts[0].guest
         assert guest is not None  # noqa: S101
         return guest
 
-    def up(self) -> locallab.Lab:
+    def shape(self) -> locallab.Shape:
         say(f"A {PLATFORM} disk with everything installed (ten minutes, then kept)")
         virtual = Virtual(memory_mib=MEMORY_MIB, disk=_provisioned()(PLATFORM, WISH))
-        shape = locallab.Shape(PLATFORM, with_gpu=False, virtual=virtual)
-        self.lab = _lab(self.name, self.project, self.options, shape)
-        return self.lab
-
-    def down(self) -> None:
-        if self.lab is not None:
-            self.lab.down()
-            self.lab = None
+        return locallab.Shape(PLATFORM, with_gpu=False, virtual=virtual)
 
     def argv(self, *command: str) -> list[str]:
-        assert self.lab is not None  # noqa: S101
-        return _ssh(self.lab, "sudo " + shlex.join(command))
+        return _ssh(self.made, "sudo " + shlex.join(command))
 
     def network(self, rules: str) -> None:
         raise NotImplementedError("the network of a virtual machine is not cut")
@@ -164,21 +166,8 @@ class Machine:
         self._guest.cut()
 
     def power_on(self) -> None:
-        assert self.lab is not None  # noqa: S101
         self._guest.start()
-        wait_for_ssh(self.lab.hosts[0], *patience(self._guest))
-
-
-def _lab(
-    name: str, project: Path, options: argparse.Namespace, shape: locallab.Shape
-) -> locallab.Lab:
-    return locallab.up(
-        f"faults-{os.getpid()}-{name}",
-        shape,
-        state_dir=project / ".lab",
-        hosts=[name],
-        keep=options.keep_failed,
-    )
+        wait_for_ssh(self.made.hosts[0], *patience(self._guest))
 
 
 def _ssh(lab: locallab.Lab, command: str) -> list[str]:

@@ -79,6 +79,29 @@ class Watcher:
         return self._process.stderr.read().decode("utf-8", "replace")[-300:]
 
 
+def kill_tree(pid: int) -> list[int]:
+    """Kills a process's group and all that descends from it; returns the latter.
+
+    ansible-core's workers have process groups of their own, and one that waits for ssh would stay.
+    """
+    listed = subprocess.run(
+        ["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True, timeout=30
+    )
+    children: dict[int, list[int]] = {}
+    for line in listed.stdout.splitlines():
+        child, parent = map(int, line.split())
+        children.setdefault(parent, []).append(child)
+    descendants = list(children.get(pid, []))
+    for one in descendants:  # grows as it goes
+        descendants += children.get(one, [])
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    for one in descendants:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
+    return descendants
+
+
 class Run:
     """A plain `ansible-playbook site.yml -i lab`, its events and its report."""
 
@@ -130,11 +153,7 @@ class Run:
             ) from None
 
     def kill(self) -> None:
-        # ansible-core's workers have process groups of their own, and one that waits for ssh would
-        # stay; children are gone where the run has ended.
-        subprocess.run(["pkill", "-KILL", "--parent", str(self.process.pid)], check=False)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        kill_tree(self.process.pid)
         self.process.wait()
 
     def report(self) -> dict[str, Any] | None:

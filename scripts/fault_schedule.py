@@ -8,7 +8,7 @@ differ; the durations are learned from the runs (`Estimates`).
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -154,13 +154,7 @@ def draw(
     if during == "download" and "archives" not in riders and not bare:
         riders = ("archives", *riders)
     fraction = round(rng.random(), 3)
-    picked: list[str] = []
-    for name in start:
-        wound = WOUNDS.get(name)
-        if wound is not None and wound.pick:
-            pool = sorted(names[wound.pick])
-            most = min(wound.most, len(pool))
-            picked += sorted(rng.sample(pool, rng.randint(min(wound.least, most), most)))
+    picked = [item for name in start for item in pick(rng, name, names)]
     return Fault(
         seed,
         number,
@@ -175,19 +169,21 @@ def draw(
     )
 
 
+def pick(rng: random.Random, name: str, names: Mapping[str, Sequence[str]]) -> list[str]:
+    """The packages or wheels that a wound removes; none where it removes something else."""
+    wound = EVERY_WOUND.get(name)
+    if wound is None or not wound.pick:
+        return []
+    pool = sorted(names[wound.pick])
+    most = min(wound.most, len(pool))
+    return sorted(rng.sample(pool, rng.randint(min(wound.least, most), most)))
+
+
 def schedule(
-    seeds: Sequence[int],
-    count: int,
-    *,
-    kinds: Sequence[str] = KINDS,
-    names: Mapping[str, Sequence[str]],
+    seeds: Sequence[int], count: int, *, draw: Callable[..., Fault] = draw, **how: Any
 ) -> list[Fault]:
-    """The first draw of every fault, seed by seed."""
-    return [
-        draw(seed, number, kinds=kinds, names=names)
-        for seed in seeds
-        for number in range(1, count + 1)
-    ]
+    """The first draw of every fault, seed by seed; `how` are further arguments of `draw`."""
+    return [draw(seed, number, **how) for seed in seeds for number in range(1, count + 1)]
 
 
 def deal(text: str, number: int, size: int, values: Sequence[str]) -> str:
@@ -292,6 +288,20 @@ def table(results: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
+def entry_of(
+    code: int, report: Mapping[str, Any] | None, host: str
+) -> tuple[Mapping[str, Any], list[str]]:
+    """The host's entry in a run's report, and why there is none. Pure."""
+    if report is None:
+        return {}, [f"the run wrote no report (exit {code})"]
+    entry = (report.get("hosts") or {}).get(host)
+    return (
+        (entry, [])
+        if entry is not None
+        else ({}, [f"the report does not know the host (exit {code})"])
+    )
+
+
 def judge(
     code: int, report: Mapping[str, Any] | None, host: str, *, again: bool = False
 ) -> list[str]:
@@ -299,11 +309,9 @@ def judge(
 
     `report` is None where the run wrote none. With `again` the run must find nothing to do.
     """
-    if report is None:
-        return [f"the run wrote no report (exit {code})"]
-    entry = (report.get("hosts") or {}).get(host)
-    if entry is None:
-        return [f"the report does not know the host (exit {code})"]
+    entry, missing = entry_of(code, report, host)
+    if missing:
+        return missing
     wrong = [] if code == 0 else [f"ansible-playbook ended with {code}"]
     good = ("converged", "proven") if again else ("proven",)
     if entry.get("status") not in good:

@@ -101,14 +101,10 @@ class Harness:
 
     def plan(self) -> list[Fault]:
         options = self.options
-        faults = [
-            self.draw(seed, number, 0)
-            for seed in options.seed
-            for number in range(1, options.count + 1)
-        ]
+        faults = drawn.schedule(options.seed, options.count, draw=self.draw)
         return [fault for fault in faults if not options.number or fault.number in options.number]
 
-    def draw(self, seed: int, number: int, attempt: int) -> Fault:
+    def draw(self, seed: int, number: int, attempt: int = 0) -> Fault:
         if self.options.machine == "vm":
             return fault_cuts.draw(seed, number, attempt, self.names)
         return drawn.draw(seed, number, attempt, kinds=self.options.kinds, names=self.names)

@@ -6,15 +6,14 @@ And what held the host dies with its run, however that ends: nobody has to remov
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 from conftest import NEWEST, Project
+from fault_run import kill_tree
 
 # Rules of the preflight that something here trips: docs/mutants.md.
 TRIPS = ("run-in-progress",)
@@ -57,9 +56,8 @@ def test_the_second_run_says_who_is_at_work_and_touches_nothing(bare: Project) -
         second = other.provision("apply", "-i", "lab", *TAGS)
         assert first.poll() is None, "the first run was over before the second: nothing was shown"
     finally:
-        # As a controller whose power is gone; its workers have process groups of their own.
-        subprocess.run(["pkill", "-KILL", "--parent", str(first.pid)], check=True)
-        os.killpg(first.pid, signal.SIGKILL)
+        # As a controller whose power is gone.
+        assert kill_tree(first.pid), "it had no workers"
         first.communicate()
 
     said = " ".join((second.stdout + second.stderr).split())

@@ -6,9 +6,7 @@ tests in this order: each leaves the host as locked for the next.
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import BIN, Project, make_project
+from fault_run import kill_tree
 
 pytestmark = [pytest.mark.slow]
 # Rules of the preflight that something here trips: docs/mutants.md.
@@ -171,9 +170,7 @@ def test_d5_a_repair_that_is_killed_is_cured_by_one_run_and_keeps_peoples_packag
     assert f"{here}.save: colorama 0.4.6, mine.py" in " ".join(told.split()), told
     run = start(host)
     wait_for_pip(host, run)
-    # Its workers have process groups of their own.
-    subprocess.run(["pkill", "-KILL", "--parent", str(run.pid)], check=True)
-    os.killpg(run.pid, signal.SIGKILL)
+    assert kill_tree(run.pid), "it had no ansible-playbook"
     run.communicate()
     root(host, "pkill -KILL -f '[.]building-.* -m pip' || true")
     host.ssh(HOST, f"{ROOT}/current/bin/python -c 'import numpy, mine, colorama'")

@@ -106,7 +106,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernels]:
 
 
 def planned(machine: Kernels, folder: Path) -> tuple[list[str], list[str], list[str]]:
-    """The driver's changes, what is warned of, and the blockers' ids, in a plan of all."""
+    """The driver's changes, what is warned of, and the blockers, in a plan of all."""
     project = project_for(machine, folder / "project", "2.9", PLATFORM)
     project.provision("plan", "-i", "lab")
     host = project.report["hosts"]["vm01"]

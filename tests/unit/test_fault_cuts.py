@@ -142,8 +142,12 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def wrong(tree: Path) -> dict[str, str]:
     return {
         str(Path(path).relative_to(tree)): fault
-        for part in (compare.packages, compare.wheels, compare.images)
-        for path, fault in part().items()
+        for part in (
+            compare.packages(compare.first_boot()),
+            compare.wheels(compare.first_boot()),
+            compare.images(),
+        )
+        for path, fault in part.items()
         if fault
     }
 

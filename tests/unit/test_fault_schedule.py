@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -328,3 +330,25 @@ def test_the_watcher_never_fills_the_disk_of_the_machine(tmp_path: Path) -> None
         pytest.skip("/var is a file system of its own here")
     with pytest.raises(SystemExit, match="the machine's own disk"):
         watch.fill("/var")
+
+
+def test_all_that_descends_from_a_run_is_killed(tmp_path: Path) -> None:
+    """A worker of its own process group, and what that has started."""
+    script = "setsid sh -c 'sleep 60 & echo $$ $! > pids.new; mv pids.new pids; wait' & wait"
+    process = subprocess.Popen(["sh", "-c", script], cwd=tmp_path, start_new_session=True)
+    while not (tmp_path / "pids").exists():
+        time.sleep(0.02)
+    started = {int(pid) for pid in (tmp_path / "pids").read_text().split()}
+    assert started <= set(fault_run.kill_tree(process.pid))
+    process.wait(10)
+    deadline = time.monotonic() + 10
+    while any(alive(pid) for pid in started):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
