@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import fault_schedule as drawn
 import faults
 import pytest
 from fault_bench import Bench
-from fault_run import NotHitError
+from fault_run import NotHitError, Run
 from fault_schedule import Estimates, Fault
 
 
@@ -83,8 +84,8 @@ def test_a_killed_dpkg(bench: Bench, estimates: Estimates) -> None:
     cured(result)
 
 
-# Loaded by the first pytest that judges: it stays until its run is killed, so that the kill falls
-# into it however fast the checks are and however late the kill comes.
+# Loaded by the first pytest that judges: it stays until its run is killed, which waits for it, so
+# that the kill falls into it however fast the checks are and however slowly it starts.
 HOLD = """\
 import os, pathlib, time
 
@@ -94,7 +95,7 @@ def pytest_sessionstart(session):
         first.unlink()
     except FileNotFoundError:
         return
-    parent, end = os.getppid(), time.monotonic() + 60
+    parent, end = os.getppid(), time.monotonic() + 300
     while os.getppid() == parent and time.monotonic() < end:
         time.sleep(0.1)
     os._exit(3)
@@ -108,12 +109,22 @@ def test_a_controller_killed_while_it_judges_the_checks(
     if bench.bare:  # Not held: that run judges too.
         bench.bring_up(estimates)
     (tmp_path / "provision_hold.py").write_text(HOLD, encoding="utf-8")
-    (tmp_path / "first").touch()
+    first = tmp_path / "first"
+    first.touch()
+    strike = bench.strike
+
+    def once_held(fault: Fault, run: Run) -> str:
+        end = time.monotonic() + 120
+        while first.exists() and run.running() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not first.exists(), "no pytest was held"
+        return strike(fault, run)
+
+    monkeypatch.setattr(bench, "strike", once_held)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p provision_hold")
     chosen = fault("controller", variant="processes", start=("cudnn-link",), during="run")
-    result = bench.one(chosen, estimates, ("verify : Verify | Judge all hosts by the checks", 0.5))
-    assert not (tmp_path / "first").exists(), "no pytest was held"
+    result = bench.one(chosen, estimates, ("verify : Verify | Judge all hosts by the checks", 0.0))
     assert result["hit"]["code"] == -9
     assert result["hit"]["task"] == "verify : Verify | Judge all hosts by the checks"
     assert result["changes"] == ["receipt proof: unfinished -> proven"]
