@@ -37,10 +37,14 @@ hosts: setup ## Tests on local hosts over SSH, Molecule and a virtual machine am
 test-all: setup lint unit ## All of `make test` and the slow ones (DKMS build, all damage, all scenarios, every TensorFlow patch, a browser, drivers and kernels on virtual machines)
 	@scripts/setup --browser --machines
 	$(PYTEST) -q -m 'slow and not hosts'
-	$(PYTEST) -q -n 2 --dist loadfile -m hosts
+	$(PYTEST) -q -n 2 --dist loadfile -m 'hosts and not hours'
 
 faults: setup ## Break runs at random moments, cure each by one run, prove it (SEEDS="1 2" COUNT=20 MACHINE=vm)
 	$(PYTHON) scripts/faults.py $(addprefix --seed ,$(SEEDS)) --count $(or $(COUNT),20) --machine $(or $(MACHINE),container)
+
+bare: setup ## Fresh installs as virtual machines, driven to the driver's refusal of a card without silicon (an hour each)
+	@scripts/setup --machines
+	$(PYTEST) -q -m hours
 
 damage: setup ## Damage everything the stack consists of, once; each is seen, planned, repaired
 	$(PYTEST) -q -m hosts tests/hosts/test_damage.py
@@ -59,4 +63,4 @@ docs: setup ## The documentation as a site in build/docs; fails on a link that l
 	.venv-docs/bin/mkdocs build --strict
 	@echo "build/docs/index.html"
 
-.PHONY: help setup demo demo-down test lint unit hosts test-all faults damage mutants bench sanity docs
+.PHONY: help setup demo demo-down test lint unit hosts test-all faults bare damage mutants bench sanity docs
