@@ -21,6 +21,8 @@ pytestmark = [
 
 # {platform: the TensorFlow that is wished}; dkms 3 makes a key of its own, dkms 2 signs with none.
 WISHES = {"debian12": "2.14", "debian11": "2.9"}
+# Linux 5.10 leaves a key that it does not know to lockdown.
+REFUSALS = {"debian12": "Key was rejected by service", "debian11": "Operation not permitted"}
 Trusting = tuple[str, Machine, dict[str, tuple[Path, Path]]]
 
 
@@ -52,7 +54,7 @@ def test_secure_boot_is_on_and_the_key_is_enrolled(trusting: Trusting) -> None:
 def test_the_kernel_takes_a_module_by_its_signers_key(
     trusting: Trusting, signer: str | None, loaded: bool
 ) -> None:
-    _, machine, keys = trusting
+    platform, machine, keys = trusting
     path = machine.ssh("/sbin/modinfo -n dummy")
     module = signing.unsigned(base64.b64decode(machine.ssh(f"base64 {path}")))
     if signer:
@@ -61,7 +63,7 @@ def test_the_kernel_takes_a_module_by_its_signers_key(
     done = over_ssh(machine.lab, "sudo insmod /tmp/dummy.ko && sudo rmmod dummy")
     assert (done.returncode == 0) is loaded, done.stderr
     if signer == "stranger":
-        assert "Key was rejected by service" in done.stderr
+        assert REFUSALS[platform] in done.stderr
 
 
 @pytest.mark.parametrize("key", [None, "stranger", "ours"])
