@@ -105,6 +105,7 @@ def lab(
     }
     release, secure_boot = request.param
     options["nvidia_driver_version"] = VERSIONS[release]
+    options["nvidia_driver_branch"] = VERSIONS[release].partition(".")[0]
     disk = native.installed(release, DRIVER + NOUVEAU, options)
     folder = tmp_path_factory.mktemp("driver")
     trusted = {"secure_boot": True, "enrol": (certificate,)} if secure_boot else {}
