@@ -257,6 +257,15 @@ def test_where_the_kernel_names_no_key_nobody_can_tell(tmp_path: Path) -> None:
     assert taken(tmp_path, CANONICAL, keys="")["said"] == {}
 
 
+def test_a_kernel_whose_keys_are_all_the_owners_tells_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = b"0\x82" + bytes.fromhex("0102030405060708") + b"x"
+    monkeypatch.setattr(signing, "trusted", lambda _context: [lab])
+    keys = f"{LINE}asymmetri Lab: mok: 0102030405060708: X509.rsa 05060708 []\n"
+    assert list(taken(tmp_path, "Eve", keys=keys)["said"]) == [GA]
+
+
 def test_the_owners_keys_are_not_the_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

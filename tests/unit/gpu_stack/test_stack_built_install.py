@@ -36,7 +36,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> AptHost:
     answers.says(SHOW, (0, RECORD, ""))
     monkeypatch.setattr(built_modules, "_has_lists", lambda _context: True)
     monkeypatch.setattr(package_lists, "fetch", lambda _suites, _wait: package_lists.nothing())
-    monkeypatch.setattr(signing, "built_in", lambda _context: [])
+    monkeypatch.setattr(signing, "tells_keys", lambda _context: False)
     return answers
 
 
@@ -112,7 +112,7 @@ def test_apts_words_and_what_lies_before_it_are_told(host: AptHost) -> None:
 def test_a_module_that_a_kernel_would_refuse_is_named_before_it_boots(
     host: AptHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(signing, "built_in", lambda _context: ["Canonical"])
+    monkeypatch.setattr(signing, "tells_keys", lambda _context: True)
     asked = {OLD: signing.TRUSTED, NEW: signing.STRANGE}
     monkeypatch.setattr(signing, "verdicts", lambda *_arguments: asked)
     host.says(f"modinfo version {NEW}", (1, "", ""), (0, f"{VERSION}\n", ""))

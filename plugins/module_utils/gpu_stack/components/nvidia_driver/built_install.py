@@ -70,7 +70,7 @@ def _install(context: Context, names: dict[str, str], version: str, wait: int) -
 
 def _refuse_untrusted(context: Context, kernels: list[str]) -> None:
     """RefusalError where a kernel would not take its module, before one is booted or tried."""
-    if not signing.built_in(context):
+    if not signing.tells_keys(context):
         return
     refused = signing.refused(signing.verdicts(context, kernels, MODULE))
     signers = built_modules.signers(context, refused)

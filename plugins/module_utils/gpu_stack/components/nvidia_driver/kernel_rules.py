@@ -69,7 +69,7 @@ def module_signers(context: Context) -> dict[str, dict[str, str]]:
     """{kernel: {"signer", "file"}} of modules that the distribution built and no kernel takes."""
     row = context.part(nvidia_driver.NAME)
     # Where the kernel does not say which keys it was built with, nobody can tell.
-    if not row or not driver_method.prebuilt(row) or not signing.built_in(context):
+    if not row or not driver_method.prebuilt(row) or not signing.tells_keys(context):
         return {}
     name = driver_method.loaded_as(row)
     verdicts = signing.verdicts(context, nvidia_driver.kernels(context), name)

@@ -82,6 +82,11 @@ def built_in(context: Context) -> list[str]:
     ]
 
 
+def tells_keys(context: Context) -> bool:
+    """Whether the kernel says which keys it has."""
+    return bool(KEY.search(context.read(KEYS) or ""))
+
+
 def dkms_signs_always(context: Context) -> bool:
     """Whether the dkms that is here, or that the platform would install, is version 3."""
     dkms = context.packages.get("dkms")
