@@ -90,6 +90,8 @@ class Wish:
     # A branch, or an exact version of one.
     driver_branch: str | None = None
     driver_source: str | None = None
+    # "signed" or "dkms": where the module of the platform's own driver comes from.
+    driver_modules: str | None = None
     # The hash of the user's own installer.
     driver_sha256: str | None = None
     cudnn: CudnnWish | None = None

@@ -83,7 +83,8 @@ class DriverRow(Row):
 
     `origin` is where it comes from: the platform's own packages, NVIDIA's repository at `url`, or
     the installer at `url` (with its hash, where that is known). `signed` replaces `kernel` where
-    the index has it: modules that need no compiler and no key of the host's own.
+    the index has it: modules that need no compiler and no key of the host's own. `modules` is not
+    the catalog's but a wish's: "signed" or "dkms".
     """
 
     platform: str
@@ -95,6 +96,7 @@ class DriverRow(Row):
     userspace: list[str]
     kernel: list[str]
     signed: list[str] = []
+    modules: str = ""
     desktop: list[str]
     branch_sources: list[str]
     origin: str = "distribution"

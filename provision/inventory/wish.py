@@ -40,6 +40,11 @@ WISH_WORDS: Mapping[str, tuple[str, str]] = {
         "distribution: the platform's packages. network: NVIDIA's repository. runfile: NVIDIA's "
         ".run installer.",
     ),
+    "driver_modules": (
+        "dkms",
+        "signed: the modules that Canonical built and signed, or no lock. dkms: each host builds "
+        "its own. Without it: signed ones where Ubuntu's archive has them.",
+    ),
     "driver_sha256": (
         '"<64 hex digits>"',
         "The SHA-256 of a .run file, with driver_source runfile and an exact driver_branch.",
@@ -61,6 +66,7 @@ WISH_KEYS = tuple(WISH_WORDS)
 BESIDE_KEYS = ("tensorflow", "python", "packages")
 CUDA_SOURCES = ("distribution", "network", "local", "wheels")
 DRIVER_SOURCES = ("distribution", "network", "runfile")
+DRIVER_MODULES = ("signed", "dkms")
 CUDNN_KEYS = ("version", "cuda", "sha256")
 
 # TensorFlow under all the names that bring the module tensorflow.
@@ -87,7 +93,7 @@ def parse_wish(value: Any, *, where: str) -> Wish:
         )
     _only_words("gpu_stack", value, WISH_KEYS, where)
     not_versions = (
-        *("cudnn", "cuda_source", "driver_source", "driver_sha256"),
+        *("cudnn", "cuda_source", "driver_source", "driver_modules", "driver_sha256"),
         *("packages", "beside"),
         *(own.WORD for own in OWN.values()),
     )
@@ -100,6 +106,7 @@ def parse_wish(value: Any, *, where: str) -> Wish:
         cuda_source=_source(value, "cuda_source", CUDA_SOURCES, where),
         driver_branch=plain.get("driver_branch"),
         driver_source=_source(value, "driver_source", DRIVER_SOURCES, where),
+        driver_modules=_driver_modules(value, where),
         driver_sha256=_driver_sha256(value, where),
         cudnn=cudnn,
         gcc=plain.get("gcc"),
@@ -203,21 +210,39 @@ def _only_words(name: str, value: Mapping[Any, Any], keys: Sequence[str], where:
 
 def _source(wish: Mapping[str, Any], word: str, sources: Sequence[str], where: str) -> str | None:
     """The wished source of CUDA or the driver; None without a wish."""
+    return _one_of(wish, word, sources, "CUDA" if word == "cuda_source" else "the driver", where)
+
+
+def _one_of(
+    wish: Mapping[str, Any], word: str, sources: Sequence[str], of: str, where: str
+) -> str | None:
     if word not in wish:
         return None
     value = wish[word]
     if isinstance(value, str) and TEMPLATE.search(value):
         raise no_template(where, word)
     if value not in sources:
-        component = "CUDA" if word == "cuda_source" else "the driver"
         raise InputError(
-            f"there is no such source of {component}",
+            f"there is no such source of {of}",
             where=where,
             got=json.dumps(value),
             expected=" or ".join(sources),
             hint=did_you_mean(str(value), sources),
         )
     return str(value)
+
+
+def _driver_modules(wish: Mapping[str, Any], where: str) -> str | None:
+    """Where the kernel's module comes from, of the platform's own driver; None without a wish."""
+    value = _one_of(wish, "driver_modules", DRIVER_MODULES, "the driver's modules", where)
+    if value is not None and wish.get("driver_source", "distribution") != "distribution":
+        raise InputError(
+            "driver_modules is for the distribution's own driver",
+            where=where,
+            expected=f"driver_source: distribution, driver_modules: {value}",
+            hint="a driver of NVIDIA's own has its modules built by DKMS",
+        )
+    return value
 
 
 def _driver_sha256(wish: Mapping[str, Any], where: str) -> str | None:

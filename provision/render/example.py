@@ -47,6 +47,8 @@ gpu_stack:
   # cuda_source: wheels
   # Or from NVIDIA itself: cuda_source network or local, driver_source network or runfile:
   # driver_source: runfile
+  # Ubuntu's own driver with a module that each host builds (DKMS), not with Canonical's:
+  # driver_modules: dkms
 {own}  # What else the environment holds, of the package index, locked with TensorFlow:
   # packages: [jupyterlab, "pandas<2.1", matplotlib]
   # Further TensorFlows on the same hosts, each in an environment of its own:

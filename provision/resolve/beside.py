@@ -73,6 +73,8 @@ def _beside(
     wish = narrowed(wish, driver_branch=stack.driver.branch)
     if stack.driver.origin != "distribution":
         wish = narrowed(wish, driver_branch=stack.driver.version, driver_source=stack.driver.origin)
+    if stack.driver.modules:
+        wish = narrowed(wish, driver_modules=stack.driver.modules)
     tries = [narrowed(wish, cuda_source="wheels")]
     if stack.cuda.origin != "wheels":
         own = stack.cudnn.sha256 if stack.cudnn.origin == "own" else None

@@ -135,6 +135,8 @@ class Candidates:
         rows = [*self.catalog.drivers, *self._nvidia_drivers]
         if wish.driver_branch is not None and "." in wish.driver_branch:
             rows += self._exact_drivers(wish)
+        if wish.driver_modules is not None:
+            rows = [row.model_copy(update={"modules": wish.driver_modules}) for row in rows]
         return sorted(
             (d for d in rows if wish.driver_source or d.origin == "distribution"),
             key=lambda d: (

@@ -117,6 +117,7 @@ class Stack:
         """
         cuda = self.cuda.origin if self.cuda.origin != "distribution" else ""
         driver = self.driver.origin if self.driver.origin != "distribution" else ""
+        driver += self.driver.modules
         own = "".join(choice.mark for choice in self.own.values())
         more = ""
         if self.packages:

@@ -14,6 +14,7 @@ from debian.deb822 import Deb822, PkgRelation
 from debian.debian_support import NativeVersion
 
 from provision.catalog.rows import DriverRow
+from provision.errors import UnsatisfiableError
 
 Relation = tuple[str, str, str]  # name, operator ("" when any version does), version
 Alternatives = tuple[Relation, ...]
@@ -120,6 +121,8 @@ class Indices:
         archive: the last ones are for a kernel that no host has any more.
         """
         kernels: dict[str, tuple[int, ...]] = {}
+        if driver.modules == "dkms":
+            return driver.kernel
         for package in self.for_driver(driver) if driver.signed else ():
             match = _OF_KERNELS.match(f"{package.name} {package.version}")
             if match:
@@ -129,6 +132,14 @@ class Indices:
         modules = [name for name in driver.signed if name.startswith("linux-")]
         if modules and all(kernels.get(name) == newest for name in modules):
             return driver.signed
+        if driver.modules == "signed":
+            raise UnsatisfiableError(
+                f"the archive of {driver.platform} has no signed modules of driver branch "
+                f"{driver.branch} for its newest kernel",
+                where="gpu_stack",
+                got="driver_modules: signed",
+                expected="another driver_branch, or driver_modules: dkms",
+            )
         return driver.kernel
 
 

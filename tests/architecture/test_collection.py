@@ -108,6 +108,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
                 "driver_make_log",
                 "driver_module",
                 "driver_packages",
+                "driver_signed_module",
                 "driver_signing",
                 "driver_surroundings",
                 "exact_packages",

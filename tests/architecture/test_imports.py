@@ -58,7 +58,7 @@ ALLOWED: dict[str, set[str]] = {
         *("upstream.packages", "upstream.closure", "upstream.mirrors", "upstream.keys"),
     },
     # Pure: parsed indices in, versions out.
-    "upstream.packages": {"catalog"},
+    "upstream.packages": {"catalog", "errors"},
     "upstream.closure": {"errors", "upstream.packages"},
     # Pure but for the keys that it reads; what helps where the archive has moved on.
     "upstream.mirrors": {"errors", "catalog", "upstream.keys"},

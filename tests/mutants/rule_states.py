@@ -48,6 +48,7 @@ def container() -> dict[str, Any]:
     data["found"]["state"]["nvidia_driver"].update(displaced={}, reboot_in_vain="")
     data["found"]["state"]["nvidia_driver"].update(signing={}, signatures={})
     data["found"]["preflight"].update(boot_words="", signing=SIGNING)
+    data["found"]["preflight"].update(module_signers={}, offered_modules={})
     data["found"]["state"]["gpu_env"]["left"] = {}
     data["found"]["preflight"]["driver_hangs"] = None
     around = {"sshd_without_pam": None, "trusted_gpg": False, "system_tensorflow": []}
@@ -461,6 +462,7 @@ def kernel_states() -> Iterator[State]:
     yield State(rule, "it is on, and there is a key", {**on, PRE + "module_key": True})
     yield State(rule, "it is on, and no module is built", {**on, **userspace})
     yield State(rule, "it is on, in a container", on, base=container)
+    yield from signed_states(on)
     rule, loaded = "nouveau", {DRIVER + "nouveau_loaded": True}
     yield State(rule, "nouveau is loaded", loaded, ("nouveau is loaded and drives the GPU",
                                                     "nvidia_driver_reboot: true"))  # fmt: skip
@@ -495,6 +497,7 @@ def kernel_states() -> Iterator[State]:
         yield State(rule, f"headers are {state}", {PRE + "headers": {KERNEL: state}})
     gone = {PRE + "headers": {KERNEL: "absent"}}
     yield State(rule, "no module is built", {**gone, **userspace})
+    yield from offered_states()
     rule, none = "no-kernel", {DRIVER + "kernels": []}
     yield State(rule, "no kernel is installed", none, ("no kernel image is installed under /boot",
                                                        "linux-image-amd64"))  # fmt: skip
@@ -519,6 +522,60 @@ def kernel_states() -> Iterator[State]:
     yield State(rule, "no module is built", {**gcc(12, 11), **userspace})
     theirs = {**gcc(12, 11), **full, DRIVER + "kernels": [KERNEL]}
     yield State(rule, "the carrying machine's kernel", theirs, base=container)
+
+
+# The lock takes modules that the distribution built and signed.
+PREBUILT = {"row/nvidia_driver/packages/kernel": {"linux-modules-nvidia-470-server-generic": "1"}}
+
+
+def signed_states(on: dict[str, Any]) -> Iterator[State]:
+    """Modules that the distribution should have signed; `on`: Secure Boot is."""
+    rule, there = "secure-boot", {DRIVER + "modules": {KERNEL: "470.256.02"}}
+
+    def by(signer: str, file: str, verdict: str) -> dict[str, Any]:
+        path = f"/lib/modules/{KERNEL}/{file}/nvidia.ko"
+        return {**on, **PREBUILT, **there, DRIVER + "signatures": {KERNEL: verdict},
+                PRE + "module_signers": {KERNEL: {"signer": signer, "file": path}}}  # fmt: skip
+
+    strange = by("Eve", "kernel/nvidia-470srv", "signed by an untrusted key")
+    yield State(rule, "a stranger signed the distribution's module", strange,
+                (f"kernel {KERNEL} will refuse the module", '"Eve" signed it', "apt-cache policy",
+                 "mokutil --import"))  # fmt: skip
+    yield State(rule, "DKMS's unsigned module is before the distribution's",
+                by("", "updates/dkms", "unsigned"), ("it is unsigned", "dkms status"))  # fmt: skip
+    yield State(rule, "somebody's module is before the distribution's",
+                by("", "updates", "signed by an untrusted key"),
+                ("signed by a key that is not among", "move it away"))  # fmt: skip
+    yield State(rule, "the kernel takes the distribution's module",
+                {**strange, DRIVER + "signatures": {KERNEL: "trusted"}})  # fmt: skip
+    yield State(rule, "nobody can tell which keys the kernel has",
+                {**strange, PRE + "module_signers": {}})  # fmt: skip
+    yield State(rule, "another version's module is replaced",
+                {**strange, DRIVER + "modules": {KERNEL: "1"}})  # fmt: skip
+    yield State(rule, "the distribution's module is to come", {**on, **PREBUILT})
+
+
+def offered_states() -> Iterator[State]:
+    """What apt has of the modules that the distribution builds."""
+    rule, newer = "signed-module", "5.10.0-33-amd64"
+
+    def offered(**kernels: str) -> dict[str, Any]:
+        return {**PREBUILT, PRE + "offered_modules": kernels}
+
+    package = f"no linux-modules-nvidia-470-server-{KERNEL}"
+    yield State(rule, "the running kernel has none", offered(**{KERNEL: "absent"}),
+                (package, "apt install linux-image-amd64", "driver_modules: dkms"))  # fmt: skip
+    yield State(rule, "that is of another driver", offered(**{KERNEL: "470.999.01"}),
+                ("is of driver 470.999.01, and the lock has 470.256.02",
+                 "provision lock --upgrade"))  # fmt: skip
+    yield State(rule, "a kernel that waits has none", offered(**{newer: "absent"}),
+                (f"or remove linux-image-{newer}, which is not running",))  # fmt: skip
+    for state in ("offered", "unknown"):
+        yield State(rule, f"it is {state}", offered(**{KERNEL: state}))
+    none = {PRE + "offered_modules": {KERNEL: "absent"}}
+    yield State(rule, "DKMS builds it", none)
+    userspace = {"options": {"nvidia_driver_scope": "userspace"}}
+    yield State(rule, "no module is wanted", {**PREBUILT, **none, **userspace})
 
 
 def other_states() -> Iterator[State]:

@@ -533,6 +533,8 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "headers": {KERNEL: "installed"},
         "compilers": {"kernel": 10, "installed": [], "default": None},
         "boot_words": "",
+        "module_signers": {},
+        "offered_modules": {},
         "unfinished": [["x", "unpacked"]],
         "dpkg_at_work": True,
         "driver_hangs": None,

@@ -647,9 +647,27 @@ def test_ubuntus_own_packages_from_a_mirror(lab: Lab, server: Server, key: Key, 
         canonical(server, other, **more)
         driver = lab.part("nvidia_driver", driver_branch="470")
         assert "nvidia-dkms-470-server" in driver["packages"]["kernel"]
+    with pytest.raises(UnsatisfiableError, match="no signed modules of driver branch 470"):
+        lab.lock(driver_branch="470", driver_modules="signed")
     lab.mirrors = Mirrors(server.url, "", archive)
     with pytest.raises(InputError, match="signature does not hold"):
         lab.lock(driver_branch="470")
+
+
+def test_ubuntus_modules_are_built_where_that_is_wished(lab: Lab, server: Server, key: Key) -> None:
+    network(server, key)
+    canonical(server, key, signed=True)
+    archive = {"ubuntu2004": ArchiveMirror(f"{server.url}/ubuntu", ("focal",))}
+    lab.mirrors = Mirrors(server.url, "", archive, key.armored.decode())
+    wish = {"driver_branch": "470", "driver_modules": "dkms"}
+    made = lab.lock(**wish, beside=[{"tensorflow": "2.8"}])
+    # Hosts of one lab may have the one and the other.
+    assert all(name.endswith("-driverdkms470.256.02") for name in made.stacks)
+    for stack in made.stacks.values():
+        assert "nvidia-dkms-470-server" in stack["nvidia_driver"]["packages"]["kernel"]
+        assert not any("modules" in name for name in stack["nvidia_driver"]["packages"]["kernel"])
+    signed = lab.part("nvidia_driver", driver_branch="470", driver_modules="signed")
+    assert "linux-modules-nvidia-470-server-generic" in signed["packages"]["kernel"]
 
 
 def test_ubuntus_driver_stays_while_it_is_there(lab: Lab, server: Server, key: Key) -> None:
@@ -805,6 +823,12 @@ def test_gpg_reads_what_is_armored_here(key: Key, homes: Path) -> None:
     [
         ({"driver_source": "run"}, "there is no such source of the driver"),
         ({"driver_source": "{{ x }}"}, "driver_source is a template"),
+        ({"driver_modules": "canonical"}, "there is no such source of the driver's modules"),
+        ({"driver_modules": "{{ x }}"}, "driver_modules is a template"),
+        (
+            {"driver_modules": "dkms", "driver_source": "runfile"},
+            "driver_modules is for the distribution's own driver",
+        ),
         ({"driver_source": "runfile", "driver_sha256": "a" * 64}, "the hash of one .run file"),
         ({"driver_branch": "470.256.02", "driver_sha256": "a" * 64}, "the hash of one .run file"),
         ({**OWN, "driver_sha256": "A" * 64}, "driver_sha256 is not a SHA-256"),

@@ -135,7 +135,7 @@ def test_what_is_there_costs_nothing(host: AptHost, monkeypatch: pytest.MonkeyPa
     ("options", "needed"),
     [
         ({"dkms": True, "headers": HEADERS}, True),
-        ({"signed": ["linux-modules-nvidia-470-server-generic"]}, True),
+        ({"signed": ["linux-modules-nvidia-470-server-generic"]}, False),
         ({"reinstall": ["nvidia-smi"]}, True),
         ({"reinstall": ["not-ours"]}, False),
         ({"other_branch": ["libnvidia-compute-460"]}, True),
@@ -188,11 +188,34 @@ def test_only_what_is_not_installed_of_the_modules_needs_is_asked_for(
     (call,) = installations(host)
     assert call.endswith(f" install linux-headers-amd64 {KERNELS[0]}")
     assert host.ran(SIMULATE) == []
-    host.calls.clear()
-    settle(signed=["linux-modules-nvidia-470-server-generic"])
+
+
+SIGNED = "linux-modules-nvidia-470-server"
+
+
+def test_signed_modules_follow_the_packages_that_bring_kernels(
+    host: AptHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the lock's flavour: its package would bring another kernel."""
+    tied = f"Depends: nvidia-kernel-common-470-server (>= {VERSION})\n"
+    newer = "Depends: nvidia-kernel-common-470-server (>= 470.999.01)\n"
+    name = f"{SIGNED}-generic-hwe-22.04"
+    records = "".join(
+        f"Package: {name}\nVersion: {version}\n{depends}\n"
+        for version, depends in (("6.8.0-80.80", newer), ("6.8.0-79.79", tied))
+    )
+    installed(monkeypatch, **{"linux-image-generic-hwe-22.04": "install installed 6.8"})
+    asked = {"signed": [f"{SIGNED}-generic"]}
+    host.says(f"{SHOW} {name}", (0, records, ""))
+    assert settle(state="offered", **asked)["needed"] is True
+    assert settle(check_mode=True, **asked)["changed"] is True
+    assert installations(host) == []
+    settle(**asked)
     (call,) = installations(host)
-    assert call.endswith(" install linux-modules-nvidia-470-server-generic")
-    assert host.ran("apt-cache policy") == []
+    assert call.endswith(f" install {name}=6.8.0-79.79")
+    there = dict.fromkeys(["linux-image-generic-hwe-22.04", name], "install installed 6.8")
+    installed(monkeypatch, **there)
+    assert settle(state="offered", **asked)["needed"] is False
 
 
 def test_headers_that_apt_does_not_have_change_nothing(

@@ -13,6 +13,7 @@ from ...change import change
 from ...host import apt, debian_versions, dpkg, file_state, logins, package_files, platform
 from ...type_checking import TYPE_CHECKING
 from . import (
+    built_modules,
     displaced,
     driver_method,
     driver_packages,
@@ -165,6 +166,7 @@ def look(context: Context) -> dict[str, Any]:
         "leftovers": driver_method.leftovers(context, row, names, pins) if row else {},
         "older_modules": driver_method.older_modules(context, row) if row else [],
         "headers_lacking": driver_method.headers_lacking(context),
+        "metapackages_lacking": built_modules.lacking(context, row, scope) if row else [],
         "repository": repository(context, row),
         "switches": driver_method.switches(context),
         "fabric": driver_method.fabric(context, row.get("branch")),
@@ -331,9 +333,9 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
     versions = driver_packages.wanted_packages(row, scope, options)
     exact = {name: versions[name] for name in versions if not driver_method.OF_KERNEL.match(name)}
     changes: list[dict[str, Any]] = dpkg.package_changes(NAME, exact, state["packages"], hold)
-    for name in sorted(set(versions) - set(exact) - set(state["packages"])):
-        reason = "the package is not installed"
-        changes.append(change(NAME, name, None, versions[name], reason))
+    for name in state.get("metapackages_lacking") or []:
+        reason = "the next kernel would come without the driver's module"
+        changes.append(change(NAME, name, None, "installed", reason))
     changes += _method_changes(row, state, options)
     changes += _file(
         PINS, state["pins"], driver_packages.pins_text(row), state, "apt would take a newer branch"
@@ -363,7 +365,10 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
 def packages(row: Row, context: Context) -> dict[str, str]:
     """{package: version} that the role installs with apt."""
     scope = driver_packages.resolve_scope(context.options, context.container)
-    return driver_packages.wanted_packages(row, scope, context.options)
+    versions = driver_packages.wanted_packages(row, scope, context.options)
+    if scope == "full" and driver_method.prebuilt(row):
+        versions.update(built_modules.owned(context, versions, kernels(context)))
+    return versions
 
 
 def survey(_context: Context, facts: Facts, _changes: Changes) -> dict[str, Any]:

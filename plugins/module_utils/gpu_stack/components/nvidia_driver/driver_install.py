@@ -16,7 +16,7 @@ from ...host.context import Context
 from ...host.package_install import CHANGED, REINSTALL, REMOVED
 from ...host.unfinished_packages import fix_broken
 from ...type_checking import TYPE_CHECKING
-from . import driver_method, kernel_headers, make_log
+from . import built_modules, driver_method, kernel_headers, make_log
 from .kernel_headers import Headers
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def look(context: Context, wish: Wish) -> Plan:
     """Compares dpkg's records with the wish."""
     installed = _installed(context)
     missing = [spec for spec in wish.specs if installed.get(spec.split("=")[0]) != spec]
-    build = wish.signed
+    build = list(built_modules.following(context, wish.signed, wish.version).values())
     if wish.dkms:
         build = ["dkms", *wish.headers.kernels, *wish.headers.images]
     again = [spec for spec in wish.specs if spec.split("=")[0] in wish.reinstall]
@@ -99,7 +99,7 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     wish = Wish(params)
     if params["state"] == "others_absent":
         return remove_others(wish, check_mode)
-    plan = look(Context(), wish)
+    plan = look(Context(runner=apt_commands.run), wish)
     result: dict[str, Any] = {"missing": plan.missing, "again": plan.again, "changed": False}
     result["needed"] = plan.needed()
     if check_mode and plan.needed():
@@ -197,7 +197,8 @@ def install(wish: Wish, plan: Plan) -> bool:
     changed = mended.rc == 0 and " 0 newly installed" not in mended.out
     # Once more: what was removed or mended since may have changed the answer.
     superseded = guard(wish) if plan.guarded() else []
-    build = wish.signed
+    here = Context(runner=apt_commands.run)
+    build = list(built_modules.following(here, wish.signed, wish.version).values())
     if wish.dkms:
         build = ["dkms", *kernel_headers.offered(wish.headers)]
     lock = apt_commands.lock_timeout(wish.wait)

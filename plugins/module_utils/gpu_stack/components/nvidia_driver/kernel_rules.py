@@ -8,7 +8,15 @@ from ...host.processes import text_of
 from ...rules import rules_of
 from ...type_checking import TYPE_CHECKING
 from .. import nvidia_driver
-from . import driver_method, kernel_headers, kernel_words, running_driver, signing, signing_words
+from . import (
+    built_modules,
+    driver_method,
+    kernel_headers,
+    kernel_words,
+    running_driver,
+    signing,
+    signing_words,
+)
 from .rules import replaces, scope
 
 if TYPE_CHECKING:
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
     from ...host.context import Context
     from ...shapes import Changes, Facts, Options, Row
 
+DKMS_INSTEAD = "have it built here: driver_modules: dkms in gpu_stack, then provision lock"
 # What NVIDIA's modules add to an initramfs where they are put into it.
 MODULES_IN_INITRAMFS = (1 << 30) // 16
 
@@ -46,6 +55,25 @@ def headers(context: Context, kernel: str) -> str:
 def all_headers(context: Context) -> dict[str, str]:
     """{kernel: state of its headers} of the kernels that the driver is built for."""
     return {kernel: headers(context, kernel) for kernel in nvidia_driver.kernels(context)}
+
+
+def offered_modules(context: Context) -> dict[str, str]:
+    """{kernel without its module: what apt has for it}, where the distribution builds modules."""
+    row = context.part(nvidia_driver.NAME)
+    if not row or not driver_method.prebuilt(row):
+        return {}
+    return built_modules.offered(context, row, nvidia_driver.kernels(context))
+
+
+def module_signers(context: Context) -> dict[str, dict[str, str]]:
+    """{kernel: {"signer", "file"}} of modules that the distribution built and no kernel takes."""
+    row = context.part(nvidia_driver.NAME)
+    # Where the kernel does not say which keys it was built with, nobody can tell.
+    if not row or not driver_method.prebuilt(row) or not signing.tells_keys(context):
+        return {}
+    name = driver_method.loaded_as(row)
+    verdicts = signing.verdicts(context, nvidia_driver.kernels(context), name)
+    return built_modules.signers(context, signing.refused(verdicts))
 
 
 def boot(context: Context) -> dict[str, int] | None:
@@ -107,14 +135,20 @@ def secure_boot_unsigned(
     options: Options,
     row: Row,
 ) -> list[tuple[str, str]]:
-    if driver_method.prebuilt(row["nvidia_driver"]):
-        return []
     if scope(host, options) != "full" or host["preflight"].get("secure_boot") is not True:
-        return []
-    if host["preflight"].get("module_key"):
         return []
     state = host["state"]["nvidia_driver"]
     signatures = state.get("signatures") or {}
+    if driver_method.prebuilt(row["nvidia_driver"]):
+        signers = host["preflight"].get("module_signers") or {}
+        return [
+            signing_words.refused(kernel, signatures[kernel], signer)
+            for kernel, signer in sorted(signers.items())
+            if kernel in signing.refused(signatures)
+            and state["modules"].get(kernel) == row["nvidia_driver"]["version"]
+        ]
+    if host["preflight"].get("module_key"):
+        return []
     built = {state["modules"].get(kernel) for kernel in signatures}
     # Somebody signs them another way, and the kernels take them.
     taken = built == {row["nvidia_driver"]["version"]}
@@ -193,6 +227,37 @@ def headers_absent(
     ]
 
 
+def signed_module_absent(
+    host: Facts,
+    _changes: Changes,
+    options: Options,
+    row: Row,
+) -> list[tuple[str, str]]:
+    driver = row["nvidia_driver"]
+    if scope(host, options) != "full" or not driver_method.prebuilt(driver):
+        return []
+    first = built_modules.stem(driver["packages"]["kernel"])
+    reasons = []
+    for kernel, state in sorted((host["preflight"].get("offered_modules") or {}).items()):
+        if state in (built_modules.OFFERED, built_modules.UNKNOWN):
+            continue
+        message = f"the archive has no {first}-{kernel}, the signed module for kernel {kernel}"
+        hint = (
+            f"boot a kernel that it has one for (apt-cache search {first}-; apt install "
+            f"{_image(host)} brings the platform's own), then run again"
+        )
+        if state != built_modules.ABSENT:
+            message = (
+                f"the archive's signed module for kernel {kernel} is of driver {state}, and the "
+                "lock has {0}".format(driver["version"])
+            )
+            hint = "lock the driver that the archive has modules of (provision lock --upgrade)"
+        if kernel != host["platform"].get("kernel"):
+            hint += f"; or remove linux-image-{kernel}, which is not running"
+        reasons.append((message, f"{hint}; or {DKMS_INSTEAD}"))
+    return reasons
+
+
 def no_kernel(host: Facts, _changes: Changes, options: Options, _row: Row) -> list[tuple[str, str]]:
     if scope(host, options) != "full" or host["state"]["nvidia_driver"]["kernels"]:
         return []
@@ -232,6 +297,8 @@ FACTS = {
     "boot": boot,
     "secure_boot": secure_boot,
     "module_key": module_key,
+    "module_signers": module_signers,
+    "offered_modules": offered_modules,
     "signing": signing.look,
     "headers": all_headers,
     "compilers": compilers,
@@ -243,6 +310,7 @@ RULES = rules_of(
         "boot-full": boot_full,
         "secure-boot": secure_boot_unsigned,
         "headers": headers_absent,
+        "signed-module": signed_module_absent,
         "no-kernel": no_kernel,
         "rebooted-in-vain": rebooted_in_vain,
     },

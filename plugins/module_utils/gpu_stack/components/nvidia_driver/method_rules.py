@@ -51,7 +51,11 @@ def held_elsewhere(
     held = [
         "{0} {1}".format(name, package["version"])
         for name, package in sorted((state.get("packages") or {}).items())
-        if package["want"] == "hold" and name in versions and package["version"] != versions[name]
+        if package["want"] == "hold"
+        and name in versions
+        and package["version"] != versions[name]
+        # Modules that the distribution built follow the kernel.
+        and not driver_method.OF_KERNEL.match(name)
     ]
     if not held:
         return []

@@ -12,6 +12,7 @@ import json
 from ...change import blocker, change
 from ...host import boots, debian_versions
 from ...type_checking import TYPE_CHECKING
+from . import driver_method
 
 if TYPE_CHECKING:
     from typing import Any
@@ -28,6 +29,7 @@ AT_BOOT = (
     "/lib/modules/*/updates/dkms/nvidia*",
     "/lib/modules/*/updates/nvidia*",
     "/lib/modules/*/kernel/drivers/video/nvidia*",
+    "/lib/modules/*/kernel/nvidia-*/nvidia*",
 )
 
 
@@ -139,5 +141,8 @@ def notices(stack: Stack, facts: Facts) -> list[dict[str, Any]]:
     )
     hint = "reboot when it suits, then run again: a module is tried on the running kernel alone"
     if not built:
-        hint = "apply builds the module; a reboot before that would leave the host without a driver"
+        verb = "installs" if driver_method.prebuilt(stack["nvidia_driver"]) else "builds"
+        hint = (
+            f"apply {verb} the module; a reboot before that would leave the host without a driver"
+        )
     return [blocker("kernel-waiting", "nvidia_driver", message, hint)]

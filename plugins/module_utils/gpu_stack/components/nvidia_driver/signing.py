@@ -32,6 +32,10 @@ LISTS = (
     (VARIABLES + "db-d719b2cb-3d3a-4596-a3bc-dad00e67656f", 4),
     ("/sys/firmware/efi/mok-variables/MokListRT*", 0),
 )
+# The kernel's own list of keys: "... asymmetri NAME: NUMBER: X509.rsa ...", where the number is the
+# certificate's key identifier or its serial number (crypto/asymmetric_keys/x509_public_key.c).
+KEYS = "/proc/keys"
+KEY = re.compile(r"\basymmetri (.+): ((?:[0-9a-f]{2}){4,}): X509\.")
 SETTING = r"""^[ \t]*{0}=["']?([^"'\s#]+)"""
 PUBLIC = re.compile(r"(/[\w./-]+\.(?:der|pub|crt|cer|pem|x509))\b")
 PRIVATE = re.compile(r"(/[\w./-]+\.(?:priv|key|pem))\b")
@@ -63,6 +67,24 @@ def trusted(context: Context) -> list[bytes]:
             if data:
                 found.extend(certificates.of_lists(data[attributes:]))
     return found
+
+
+def built_in(context: Context) -> list[str]:
+    """Names of the keys that the running kernel was built with, as Canonical's for modules.
+
+    The machine's owner's and the firmware's are left out: trusted() has their certificates.
+    """
+    known = trusted(context)
+    return [
+        name
+        for name, number in KEY.findall(context.read(KEYS) or "")
+        if not any(bytes.fromhex(number) in data for data in known)
+    ]
+
+
+def tells_keys(context: Context) -> bool:
+    """Whether the kernel says which keys it has."""
+    return bool(KEY.search(context.read(KEYS) or ""))
 
 
 def dkms_signs_always(context: Context) -> bool:
@@ -139,7 +161,22 @@ def verdict(context: Context, kernel: str, name: str) -> str | None:
     known = [certificates.serial(data).lstrip("0") for data in trusted(context)]
     if not serial:
         return None
-    return TRUSTED if serial in known else STRANGE
+    if serial in known or _by_the_kernel(context, kernel, name):
+        return TRUSTED
+    return STRANGE
+
+
+def _by_the_kernel(context: Context, kernel: str, name: str) -> bool:
+    """Whether a key that the running kernel was built with signed the module.
+
+    Of those keys the kernel tells the name alone. It is the common name, behind an organisation
+    where there is one (x509_fabricate_name in crypto/asymmetric_keys/x509_cert_parser.c).
+    """
+    names = built_in(context)
+    if not names:
+        return False
+    signer = context.run(["modinfo", "-F", "signer", "-k", kernel, name]).out.strip()
+    return any(own == signer or own.endswith(": " + signer) for own in names)
 
 
 def verdicts(context: Context, kernels: list[str], name: str) -> dict[str, str | None]:

@@ -47,3 +47,32 @@ def unsigned(signing: dict[str, Any]) -> tuple[str, str]:
         WHY + f"no key that this machine trusts signs it ({lacks})",
         f"{FLEET}{CONSOLE}. {OTHERWISE}",
     )
+
+
+def refused(kernel: str, verdict: str, signer: dict[str, str]) -> tuple[str, str]:
+    """(message, hint) about a module that the distribution should have signed.
+
+    verdict: `signing.UNSIGNED` or `signing.STRANGE`. signer: as `built_modules.signers` has it.
+    """
+    file, name = signer.get("file") or "nvidia.ko", signer.get("signer") or ""
+    who = "it is unsigned"
+    if verdict != "unsigned":
+        who = f'"{name}" signed it, whose key is' if name else "it is signed by a key that is"
+        who += " not among those that this machine trusts"
+    message = f"Secure Boot is on, and kernel {kernel} will refuse the module {file}: {who}"
+    if "/updates/dkms/" in file:
+        return message, (
+            "DKMS built it, and it is found before the distribution's: dkms status names it; sudo "
+            "dkms remove NAME/VERSION --all takes it away, and without its package (nvidia-dkms-*) "
+            "DKMS builds no other; then run again"
+        )
+    if "/updates/" in file:
+        return message, (
+            f"somebody put it there, where it is found before the distribution's: move it away, "
+            f"sudo depmod {kernel}, then run again"
+        )
+    return message, (
+        f"dpkg -S {file} names the package and apt-cache policy where that came from: take the "
+        "distribution's own. Where the signer is yours, have its certificate enrolled: sudo "
+        f"mokutil --import FILE, {CONSOLE}"
+    )

@@ -1,0 +1,73 @@
+#!/usr/bin/python
+"""Installs the kernel modules that the distribution built and signed."""
+
+DOCUMENTATION = r"""
+module: driver_signed_module
+short_description: Install the driver's signed kernel module for the kernels that lack it
+description:
+  - Asks C(modinfo) for the module that each of O(kernels) would load, and installs the package of
+    signed modules for each kernel that has none of O(version).
+  - Of what apt offers for a kernel the newest is taken that is of O(version).
+  - Under Secure Boot it fails where a kernel would not take its module, and says who signed it.
+options:
+  version:
+    description: The driver's version.
+    type: str
+    required: true
+  kernels:
+    description: Releases of the kernels.
+    type: list
+    elements: str
+    required: true
+  packages:
+    description: The lock's packages of signed modules; their names tell the branch.
+    type: list
+    elements: str
+    required: true
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
+"""
+
+EXAMPLES = r"""
+- name: Take the modules that Canonical signed
+  provision.gpu.driver_signed_module:
+    version: 470.256.02
+    kernels: [6.8.0-79-generic]
+    packages: [linux-modules-nvidia-470-server-generic]
+"""
+
+RETURN = r"""
+packages:
+  description: What was installed, or would be.
+  type: list
+  elements: str
+  returned: always
+msg:
+  description: What would be done.
+  type: str
+  returned: in check mode, where something is to be installed
+"""
+
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
+    built_install,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
+    RefusalError,
+)
+
+REQUIRED = {"type": "list", "elements": "str", "required": True}
+ARGUMENTS = {
+    "version": {"type": "str", "required": True},
+    "kernels": REQUIRED,
+    "packages": REQUIRED,
+    "wait": WAIT,
+}
+
+
+def main() -> None:
+    run(ARGUMENTS, built_install.settle, RefusalError)
+
+
+if __name__ == "__main__":
+    main()
