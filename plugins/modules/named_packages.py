@@ -1,11 +1,11 @@
 #!/usr/bin/python
-"""Installs packages by their names, at the version that apt offers, without python3-apt."""
+"""Installs packages by their names, or takes them away, without python3-apt."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: named_packages
-short_description: Install packages at the version that apt offers
+short_description: Install packages at the version that apt offers, or take them away
 description:
   - Installs those of O(names) that are missing, without what they only recommend. It is refused
     where apt would remove a package for them. Configuration files that somebody changed stay.
@@ -19,6 +19,12 @@ options:
     type: list
     elements: str
     required: true
+  state:
+    description: V(absent) removes those of O(names) that are installed, and is refused where apt
+      would change another package with them. Their configuration files stay.
+    type: str
+    choices: [present, absent]
+    default: present
   force:
     description: A package of O(names) that is held may be changed, and a newer one replaced.
     type: bool
@@ -40,11 +46,16 @@ EXAMPLES = r"""
     names: ["nvidia-fabricmanager-470=470.256.02-*"]
     force: true
     start: false
+
+- name: Take nginx away, and nothing with it
+  provision.gpu.named_packages:
+    names: [nginx, nginx-common]
+    state: absent
 """
 
 RETURN = r"""
 packages:
-  description: Those of O(names) that were installed, or would be in check mode.
+  description: Those of O(names) that were installed or removed, or would be in check mode.
   type: list
   elements: str
   returned: always
@@ -59,6 +70,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_c
 
 ARGUMENTS = {
     "names": {"type": "list", "elements": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "force": {"type": "bool", "default": False},
     "start": {"type": "bool", "default": True},
     "wait": WAIT,

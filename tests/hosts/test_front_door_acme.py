@@ -198,6 +198,7 @@ def test_a_bare_host_is_left_without_half_a_door(host: Host) -> None:
     assert f"certbot gets no certificate for nowhere.example.org from {DIRECTORY}: " in said
     assert "Hint: the name has to lead to this host in the DNS" in said
     assert len(said) < 900
+    assert host.root("dpkg-query -W python3-apt 2>/dev/null || true") == ""
     assert not host.open_ports() & {80, 443}
     assert (
         host.root("ls /etc/nginx/sites-enabled; systemctl is-enabled nginx || true") == "disabled"
@@ -219,6 +220,7 @@ def test_from_bare_to_a_certificate_that_was_issued(host: Host) -> None:
     assert host.issued() == 1
     assert host.open_ports() >= {80, 443}
     assert host.root("systemctl is-enabled certbot.timer") == "enabled"
+    assert host.root("systemctl is-active certbot.timer") == "active"
     assert host.root("find /etc/letsencrypt/accounts -name regr.json | wc -l") == "1"
     for path in ("/", "/ada/", "/.well-known/acme-challenge/x", "/.well-known/"):
         assert host.plain(path) == (404, None)

@@ -67,6 +67,7 @@ DRIFTS: list[tuple[str, str]] = [
     (nvidia_driver.UPGRADES, ""),
     (nvidia_driver.BLACKLIST, "blacklist nouveau\n"),
     (persistence.CONDITION, "[Service]\n"),
+    (persistence.OWN, "# Written by provision: of another day\n"),
     ("/boot/vmlinuz-5.10.0-47-amd64", ""),
     ("/sys/module/nvidia/version", "535.309.01\n"),
     ("/sys/module/nouveau/initstate", "live\n"),

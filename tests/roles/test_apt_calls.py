@@ -11,7 +11,7 @@ import yaml
 from gpu_stack.host import apt_commands
 
 ROLES = Path(__file__).parents[2] / "roles"
-OURS = ("nvidia_driver", "cuda", "nvidia_container_toolkit", "tensorflow", "apt")
+OURS = sorted(path.parent.name for path in ROLES.glob("*/tasks"))
 
 
 def tasks(path: Path) -> Iterator[dict[str, Any]]:
@@ -36,6 +36,7 @@ def calls() -> Iterator[tuple[str, dict[str, Any], str]]:
 
 def test_packages_come_without_python3_apt() -> None:
     """ansible.builtin.apt fetches it first where it is missing, and fails with any bad source."""
+    assert "gpu_front_door" in OURS
     assert [where for where, task, _words in calls() if "ansible.builtin.apt" in task] == []
     assert (
         len([where for where, task, _words in calls() if "provision.gpu.named_packages" in task])

@@ -11,8 +11,8 @@ from gpu_stack.components import nvidia_driver
 from gpu_stack.components.nvidia_driver import persistence
 from gpu_stack.host import platform
 
-from .test_nvidia_driver import changes, converged, items
-from .trees import context, tree
+from .test_nvidia_driver import PERSISTENCED, changes, converged, items, rendered
+from .trees import DRIVER, context, tree
 
 BUS = "/sys/bus/pci/devices/0000:{0:02x}:00.0"
 
@@ -103,3 +103,54 @@ def test_without_the_daemon_its_drop_in_goes(tmp_path: Path) -> None:
 def test_the_look_reads_the_drop_in(tmp_path: Path) -> None:
     found = nvidia_driver.look(context(converged(tmp_path)))
     assert found["persistence_condition"] == persistence.CONDITION_TEXT
+
+
+TEMPLATE = persistence.OWN.lstrip("/") + ".j2"
+# What a release before this one wrote.
+BEFORE = persistence.unit_text(DRIVER).replace(
+    "ConditionVirtualization=|!container\nConditionPathExists=|", "ConditionPathExists="
+)
+
+
+@pytest.mark.parametrize("source", ["distribution", "network", "runfile"])
+def test_the_roles_own_unit_is_its_template(source: str) -> None:
+    row = {**DRIVER, "source": source}
+    assert rendered(TEMPLATE, row) == persistence.unit_text(row)
+    assert ("--user" in persistence.unit_text(row)) == (source != "runfile")
+
+
+def test_a_card_that_does_not_answer_is_not_skipped_by_the_roles_own_unit() -> None:
+    """Without its device; a container's devices alone are those that it was given."""
+    lines = persistence.unit_text(DRIVER).splitlines()
+    conditions = [line for line in lines if line.startswith("Condition")]
+    assert conditions == [
+        "ConditionVirtualization=|!container", "ConditionPathExists=|/dev/nvidiactl",
+    ]  # fmt: skip
+
+
+def test_the_roles_unit_of_before_is_written_anew(tmp_path: Path) -> None:
+    tree(converged(tmp_path), {persistence.OWN: BEFORE})
+    (found,) = changes(tmp_path)
+    assert (found["item"], found["from"], found["to"]) == (
+        persistence.UNIT, "other content", "as written",
+    )  # fmt: skip
+    assert not found["reboot"]
+    assert persistence.UNIT in items(changes(tmp_path, nvidia_driver_persistence=False))
+    (tmp_path / "dev/nvidiactl").unlink()
+    assert changes(tmp_path, container=True) == []
+
+
+def test_the_roles_unit_as_it_is_now_is_no_change(tmp_path: Path) -> None:
+    tree(converged(tmp_path), {persistence.OWN: persistence.unit_text(DRIVER)})
+    assert changes(tmp_path) == []
+    (tmp_path / persistence.OWN.lstrip("/")).chmod(0o666)
+    (found,) = changes(tmp_path)
+    assert (found["item"], found["from"]) == (persistence.UNIT, "mode 0666")
+
+
+def test_a_unit_of_an_administrators_stays_as_it_is(tmp_path: Path) -> None:
+    theirs = "[Unit]\nConditionPathExists=/dev/nvidiactl\n" + PERSISTENCED
+    tree(converged(tmp_path), {persistence.OWN: theirs})
+    (tmp_path / persistence.OWN.lstrip("/")).chmod(0o600)
+    assert changes(tmp_path) == []
+    assert persistence.own_unit(context(tmp_path)) is None

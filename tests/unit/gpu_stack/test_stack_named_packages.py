@@ -104,6 +104,43 @@ def test_services_are_started_where_asked(
     assert not os.path.exists(service_starts.POLICY)
 
 
+def test_absent_takes_away_what_is_there_and_nothing_else(host: AptHost) -> None:
+    answer = settle("gcc-10", "make", state="absent", wait=60)
+    assert answer == {"changed": True, "packages": ["gcc-10"]}
+    assert [call.partition(" gcc-10")[0] for call in host.calls] == [
+        "apt-get remove -oAPT::Get::AutomaticRemove=false --simulate",
+        "apt-get remove -oAPT::Get::AutomaticRemove=false --yes -oDPkg::Lock::Timeout=60",
+    ]
+
+
+def test_absent_where_nothing_is_there_does_not_ask_apt(host: AptHost) -> None:
+    assert settle("make", state="absent") == {"changed": False, "packages": []}
+    assert host.calls == []
+
+
+def test_absent_is_refused_where_another_package_would_go(host: AptHost) -> None:
+    host.says("--simulate gcc-10", (0, "Remv theirs [1]\nRemv gcc-10 [10.2.1-6]\n", ""))
+    with pytest.raises(
+        RefusalError, match=r"apt would change theirs as well.* nobody needs them\.$"
+    ):
+        settle("gcc-10", state="absent")
+    assert not host.ran("--yes")
+
+
+def test_absent_leaves_a_held_package_unless_forced(host: AptHost) -> None:
+    host.says(f"--simulate {FABRIC}", (100, "", "E: Held packages were changed\n"))
+    with pytest.raises(RefusalError, match=r"apt cannot remove .*: E: Held packages"):
+        settle(FABRIC, state="absent")
+    settle("gcc-10", state="absent", force=True)
+    assert host.ran("remove -oAPT::Get::AutomaticRemove=false --allow-change-held-packages --yes")
+
+
+def test_absent_in_check_mode_only_asks(host: AptHost) -> None:
+    assert settle("gcc-10", state="absent", check_mode=True)["changed"] is True
+    assert host.ran("--simulate")
+    assert not host.ran("--yes")
+
+
 def test_what_apt_refuses_is_an_error_in_its_words(host: AptHost) -> None:
     error = "E: Packages need to be removed but remove is disabled.\n"
     host.says("install make", (100, "", error))

@@ -174,6 +174,14 @@ def test_the_daemons_drop_in_goes_with_the_driver_and_one_of_somebodys_stays(hos
     assert [theirs, "present"] not in found
 
 
+def test_the_daemons_unit_goes_where_the_role_wrote_it(host: Host) -> None:
+    host.write(persistence.OWN, persistence.unit_text({"source": "runfile"}))
+    context = Context(root=str(host.root))
+    assert [persistence.OWN, "present"] in removal.look(context, "nvidia_driver", None)
+    host.write(persistence.OWN, "[Service]\nExecStart=/usr/bin/nvidia-persistenced\n")
+    assert [persistence.OWN, "present"] not in removal.look(context, "nvidia_driver", None)
+
+
 def test_a_driver_of_the_installer_is_ours_where_the_pins_say_so(host: Host) -> None:
     context = Context(root=host.root)
     host.write("/usr/bin/nvidia-uninstall", "#!/bin/sh\n")

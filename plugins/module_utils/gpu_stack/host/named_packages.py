@@ -1,4 +1,4 @@
-"""Installs packages by their names, at whatever version apt offers; none is removed.
+"""Installs packages by their names, at whatever version apt offers, or takes just these away.
 
 For tools and what belongs to a kernel; a component's own packages have exact versions
 (`package_install`). ansible.builtin.apt would install python3-apt first, and for that fetch the
@@ -11,7 +11,7 @@ import contextlib
 import fnmatch
 
 from ..type_checking import TYPE_CHECKING
-from . import apt_commands, service_starts
+from . import apt_commands, apt_removal, service_starts
 from .context import Context
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
     In check mode apt only simulates it.
     """
+    if params["state"] == "absent":
+        return _taken(params, check_mode)
     lacking = look(Context(), params["names"])
     if lacking:
         forced = () if params["force"] else FORCED
@@ -48,3 +50,14 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
             words = ["--simulate"] if check_mode else []
             apt_commands.install(", ".join(lacking), [*command, *words], params["wait"])
     return {"changed": bool(lacking), "packages": lacking}
+
+
+def _taken(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Removes those that are there; RefusalError where apt would take another along."""
+    context = Context()
+    there = [name for name in params["names"] if name in context.packages]
+    if there:
+        apt_removal.refuse_others(there, force=params["force"])
+        if not check_mode:
+            apt_removal.remove(there, params["wait"], force=params["force"])
+    return {"changed": bool(there), "packages": there}

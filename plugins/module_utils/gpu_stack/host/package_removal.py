@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 
 from .. import receipt
 from ..type_checking import TYPE_CHECKING
-from . import apt_commands
-from .apt_commands import RefusalError
+from . import apt_commands, apt_removal
 from .context import Context
 
 if TYPE_CHECKING:
     from typing import Any
-
-COMMAND = (
-    "apt-get",
-    "remove",
-    "--allow-change-held-packages",
-    "-oAPT::Get::AutomaticRemove=false",
-)
-TOUCHED = re.compile(r"^(?:Remv|Inst) ([^ :]+)", re.M)
-NEEDS = "${Package} needs ${Pre-Depends} ${Depends}\\n"
-VERSION = re.compile(r" \([^)]*\)")
 
 
 class Ledger:
@@ -70,31 +58,14 @@ def look(context: Context, component: str, packages: Ledger) -> list[str]:
     names = [name for name in packages.removable if name in context.packages]
     if not names:
         return []
-    answer = apt_commands.run([*COMMAND, "--simulate", *names])
-    if answer.rc != 0:
-        words = " ".join(apt_commands.errors(answer)) or answer.err.strip()
-        raise RefusalError(f"apt cannot remove {', '.join(names)}: {words}")
-    others = sorted(set(TOUCHED.findall(answer.out)) - set(names))
-    if others:
-        needs = apt_commands.run(["dpkg-query", "--show", "--showformat", NEEDS, *others])
-        reasons = ". ".join(VERSION.sub("", line) for line in needs.out.splitlines())
-        raise RefusalError(
-            f"Nothing was removed: apt would change {', '.join(others)} as well, which this role"
-            f" did not install. {reasons}. Remove them by hand if nobody needs them, or let"
-            f" {component}_state be present."
-        )
+    apt_removal.refuse_others(names, f", or let {component}_state be present", force=True)
     return names
 
 
 def remove(names: list[str], packages: Ledger, wait: int) -> list[str]:
     """Removes packages, not their configuration files; releases the holds of those that stay."""
     if names:
-        answer = apt_commands.run(
-            [*COMMAND, "--yes", apt_commands.lock_timeout(wait), *names], wait
-        )
-        if answer.rc != 0:
-            words = " ".join(apt_commands.errors(answer)) or answer.err.strip()
-            raise RefusalError(f"apt could not remove the packages: {words} Run again.")
+        apt_removal.remove(names, wait, force=True)
     released = sorted(set(packages.theirs) & apt_commands.held())
     if released:
         apt_commands.run(["apt-mark", "unhold", *released], wait)

@@ -187,7 +187,10 @@ def look(context: Context) -> dict[str, Any]:
         "initramfs_older": older_initramfs(context),
         "persistence": persistence.look(context),
         "persistence_condition": context.read(persistence.CONDITION),
-        "written": file_state.faults(context, [PINS, UPGRADES, BLACKLIST, persistence.CONDITION]),
+        "persistence_unit": persistence.own_unit(context),
+        "written": file_state.faults(
+            context, [PINS, UPGRADES, BLACKLIST, persistence.CONDITION, persistence.OWN]
+        ),
         "logins": logins.look(context, _logins(context, row)) if row else {},
         "alternatives": alternatives(context, names),
         "flaws": package_files.flaws(
@@ -357,7 +360,7 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
         changes += _kernel_changes(row, state)
         if not state["container"]:
             changes += running_driver.differ(NAME, row, state)
-    changes += persistence.differ(NAME, state, options, scope)
+    changes += persistence.differ(NAME, row, state, options, scope)
     changes += displaced.differ(NAME, state, options)
     return changes
 

@@ -42,12 +42,15 @@ FILES = (
 
 
 def remains(context: Context, _packages: Sequence[str]) -> list[list[Any]]:
-    """The driver of NVIDIA's installer, where the role's pins say that it was ours to run."""
+    """The daemon's unit of ours, and the driver of NVIDIA's installer, if it was ours to run."""
+    unit = persistence.own_unit(context)
+    found: list[list[Any]] = [] if unit is None else [[persistence.OWN, "present"]]
     driver = driver_method.runfile(context)
     pins = context.read(nvidia_driver.PINS)
+    # The role's pins tell.
     if driver is None or driver_method.of_pins(pins) != driver_method.RUNFILE:
-        return []
-    return [[nvidia_driver.RUNFILE_ITEM, driver["version"]]]
+        return found
+    return [*found, [nvidia_driver.RUNFILE_ITEM, driver["version"]]]
 
 
 def blockers(facts: Facts, changes: Changes, options: Options, row: Row) -> list[dict[str, Any]]:
