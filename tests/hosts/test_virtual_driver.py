@@ -29,7 +29,7 @@ pytestmark = [
 ]  # fmt: skip
 
 # {platform: the driver of its archive}; their dkms (2 and 3) sign in different ways.
-VERSIONS = {"debian11": "470.256.02", "debian12": "535.261.03"}
+VERSIONS = {"debian11": "470.256.02", "debian12": "535.261.03", "debian13": "550.163.01"}
 DRIVER = """\
 - hosts: gpu
   become: true
@@ -91,8 +91,13 @@ def keys() -> tuple[Path, Path]:
 
 @pytest.fixture(
     scope="module",
-    params=[("debian11", True), ("debian11", False), ("debian12", True)],
-    ids=["debian11-secure-boot", "debian11-without", "debian12-secure-boot"],
+    params=[("debian11", True), ("debian11", False), ("debian12", True), ("debian13", True)],
+    ids=[
+        "debian11-secure-boot",
+        "debian11-without",
+        "debian12-secure-boot",
+        "debian13-secure-boot",
+    ],
 )
 def lab(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

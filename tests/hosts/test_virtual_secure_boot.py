@@ -20,9 +20,13 @@ pytestmark = [
 ]  # fmt: skip
 
 # {platform: the TensorFlow that is wished}; dkms 3 makes a key of its own, dkms 2 signs with none.
-WISHES = {"debian12": "2.14", "debian11": "2.9"}
+WISHES = {"debian12": "2.14", "debian11": "2.9", "debian13": "2.20"}
 # Linux 5.10 leaves a key that it does not know to lockdown.
-REFUSALS = {"debian12": "Key was rejected by service", "debian11": "Operation not permitted"}
+REFUSALS = {
+    "debian11": "Operation not permitted",
+    "debian12": "Key was rejected by service",
+    "debian13": "Key was rejected by service",
+}
 Trusting = tuple[str, Machine, dict[str, tuple[Path, Path]]]
 
 
