@@ -42,6 +42,8 @@ def own_project(folder: Path, inventory: Mapping[str, Any], **roles: str) -> Non
     (folder / "ansible.cfg").write_text(
         f"[defaults]\ncollections_path = {collections(folder / 'collections')}\n"
         "[ssh_connection]\npipelining = True\n"
+        # As in a rendered tree: a virtual machine's network keeps a connection open over a reboot.
+        "ssh_args = -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=15\n"
     )
     for name, role in roles.items():
         (folder / f"{name}.yml").write_text(
