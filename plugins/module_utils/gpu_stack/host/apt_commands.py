@@ -30,16 +30,18 @@ ERROR = re.compile(r"E: |dpkg: error")
 MANY = 4
 NOT_FETCHED = re.compile(r"Failed to fetch|Unable to fetch")
 # For exact versions alone: nothing else that these options allow is done.
+# What only exact versions of the lock may do.
+FORCED = ("--allow-downgrades", "--allow-change-held-packages")
 INSTALL = (
     "apt-get",
     "--yes",
     "--no-remove",
-    "--allow-downgrades",
-    "--allow-change-held-packages",
+    *FORCED,
     "-oAPT::Install-Recommends=no",
     "-oDPkg::Options::=--force-confdef",
     "-oDPkg::Options::=--force-confold",
 )
+UNFORCED_INSTALL = tuple(word for word in INSTALL if word not in FORCED)
 SIMULATE = (
     "apt-get",
     "install",

@@ -17,9 +17,6 @@ from .context import Context
 if TYPE_CHECKING:
     from typing import Any
 
-# What only exact versions may do.
-FORCED = ("--allow-downgrades", "--allow-change-held-packages")
-
 
 def look(context: Context, specs: list[str]) -> list[str]:
     """Those of `specs` that are not installed: name, name=version or name=beginning*."""
@@ -42,9 +39,8 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         return _taken(params, check_mode)
     lacking = look(Context(), params["names"])
     if lacking:
-        forced = () if params["force"] else FORCED
-        command = [word for word in apt_commands.INSTALL if word not in forced]
-        command += [apt_commands.lock_timeout(params["wait"]), "install", *lacking]
+        install = apt_commands.INSTALL if params["force"] else apt_commands.UNFORCED_INSTALL
+        command = [*install, apt_commands.lock_timeout(params["wait"]), "install", *lacking]
         quiet = not (params["start"] or check_mode)
         with service_starts.none() if quiet else contextlib.nullcontext():
             words = ["--simulate"] if check_mode else []

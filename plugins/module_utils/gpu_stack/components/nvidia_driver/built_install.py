@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 MODULE = "nvidia"
-# What only exact versions of the lock may do.
-FORCED = ("--allow-downgrades", "--allow-change-held-packages")
 
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -48,8 +46,8 @@ def _install(context: Context, names: dict[str, str], version: str, wait: int) -
     words = ""
     if not none:
         # What is installed may be of an older driver, or have lost its files.
-        command = [word for word in apt_commands.INSTALL if word not in FORCED]
-        command += [apt_commands.lock_timeout(wait), *REINSTALL, "install", *specs.values()]
+        lock = apt_commands.lock_timeout(wait)
+        command = [*apt_commands.UNFORCED_INSTALL, lock, *REINSTALL, "install", *specs.values()]
         answer = apt_commands.run(command, wait)
         words = f"{apt_commands.words(answer)} " if answer.rc != 0 else ""
         none = dkms.lacking(list(names), version, MODULE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...type_checking import TYPE_CHECKING
+from .signing import UNSIGNED
 
 if TYPE_CHECKING:
     from typing import Any
@@ -56,7 +57,7 @@ def refused(kernel: str, verdict: str, signer: dict[str, str]) -> tuple[str, str
     """
     file, name = signer.get("file") or "nvidia.ko", signer.get("signer") or ""
     who = "it is unsigned"
-    if verdict != "unsigned":
+    if verdict != UNSIGNED:
         who = f'"{name}" signed it, whose key is' if name else "it is signed by a key that is"
         who += " not among those that this machine trusts"
     message = f"Secure Boot is on, and kernel {kernel} will refuse the module {file}: {who}"
