@@ -6,7 +6,9 @@ In a checkout the collection `provision.gpu` is the repository's root, in a whee
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -52,6 +54,14 @@ def module(*path: str) -> ModuleType:
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded
+
+
+def stack_module(name: str) -> Any:
+    """A module of `gpu_stack`, with its package, as hosts import it: "doctor.findings"."""
+    place = str(module_utils())
+    if place not in sys.path:
+        sys.path.append(place)
+    return importlib.import_module(f"gpu_stack.{name}")
 
 
 def documented_options(documentation: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,6 @@ from there, so that a pasted log is judged by the same rules.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,24 +18,16 @@ LOG_LIMIT = 8 * 1024 * 1024
 Finding = dict[str, Any]
 
 
-def _stack(module: str) -> Any:
-    """A module of the collection's `gpu_stack`."""
-    place = str(collection.module_utils())
-    if place not in sys.path:
-        sys.path.append(place)
-    return importlib.import_module(f"gpu_stack.{module}")
-
-
 def cases() -> tuple[Any, ...]:
     """All cases, with id, title, threads, cure, commands, says and fix."""
-    known: tuple[Any, ...] = _stack("doctor.findings").CASES
+    known: tuple[Any, ...] = collection.stack_module("doctor.findings").CASES
     return known
 
 
 def read_log(data: bytes, who: str) -> list[Finding]:
     """The findings in a log; [] where no case matches."""
     text = data[-LOG_LIMIT:].decode("utf-8", "replace")
-    findings: list[Finding] = _stack("doctor.findings").read_log(text, who)
+    findings: list[Finding] = collection.stack_module("doctor.findings").read_log(text, who)
     return findings
 
 

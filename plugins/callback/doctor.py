@@ -1,7 +1,4 @@
-"""Writes report/doctor.json at the end of doctor.yml, and shows it on the terminal.
-
-Not part of the report's plugin: an examination is no run, and must not replace the run's report.
-"""
+"""Writes report/doctor.json at the end of doctor.yml, and shows it on the terminal."""
 
 from __future__ import annotations
 
@@ -15,23 +12,12 @@ author: The provision authors (!UNKNOWN)
 options: {}
 """
 
-import json  # noqa: E402
-import os  # noqa: E402
-from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
-from ansible.plugins.callback import CallbackBase  # noqa: E402
-from ansible_collections.provision.gpu.plugins.plugin_utils.files import write_atomically  # noqa: E402
-from ansible_collections.provision.gpu.plugins.plugin_utils.project import project_of  # noqa: E402
-from ansible_collections.provision.gpu.plugins.plugin_utils.results import (  # noqa: E402
-    MESSAGE_LIMIT,
-    plain,
-    without_credentials,
+from ansible_collections.provision.gpu.plugins.plugin_utils.examination import (  # noqa: E402
+    Examination,
 )
-
-PLAYBOOK = "doctor.yml"
-# The last task fails where there are findings, for Ansible's own exit code.
-VERDICT = "Doctor | Refuse to call a host healthy that is not"
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain  # noqa: E402
 
 
 def lines(report: dict[str, Any]) -> list[str]:
@@ -71,44 +57,28 @@ def _finding_lines(finding: dict[str, Any]) -> list[str]:
     return text
 
 
-class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no types
+class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
     """Collects the doctor's answers of every host."""
 
-    CALLBACK_VERSION = 2.0
-    CALLBACK_TYPE = "aggregate"
     CALLBACK_NAME = "provision.gpu.doctor"
-    CALLBACK_NEEDS_ENABLED = False
-    CALLBACK_NEEDS_WHITELIST = False
+    PLAYBOOK = "doctor.yml"
+    FILE = "doctor.json"
+    VERDICT = "Doctor | Refuse to call a host healthy that is not"
 
-    def __init__(self) -> None:
-        super().__init__()
-        # The project is known with the playbook.
-        self._folder = Path()
-        self._active = False
-        self._hosts: dict[str, dict[str, Any]] = {}
-
-    def v2_playbook_on_start(self, playbook: Any) -> None:
-        self._active = os.path.basename(str(getattr(playbook, "_file_name", ""))) == PLAYBOOK
-        # Ansible calls no disabled plugin. It copies each result for each one that it calls, and a
-        # run over many hosts has many results.
-        self.disabled = not self._active
-        folder = os.environ.get("PROVISION_REPORT_DIR")
-        self._folder = Path(folder) if folder else project_of(playbook) / "report"
-
-    def v2_runner_on_ok(self, result: Any) -> None:
-        if not self._active:
-            return
-        data = result._result
+    def entry(self, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
         if "findings" not in data:
-            return
+            return None
         answer = plain(data)
         now = [finding["id"] for finding in answer["findings"]]
-        before = self._hosts.get(result._host.get_name(), {}).get("findings", [])
-        self._hosts[result._host.get_name()] = {
+        return {
             "status": "ill" if now else "differs" if answer["differences"] else "healthy",
             "message": "",
             "findings": answer["findings"],
-            "fixed": [finding["title"] for finding in before if finding["id"] not in now],
+            "fixed": [
+                finding["title"]
+                for finding in before.get("findings", [])
+                if finding["id"] not in now
+            ],
             "components": answer["fixes"]["components"],
             "locked": answer["locked"],
             "differences": answer["differences"],
@@ -116,44 +86,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             "simulated_gpu": answer["simulated_gpu"],
         }
 
-    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        if not self._active or ignore_errors:
-            return
-        known = self._hosts.get(result._host.get_name(), {}).get("status")
-        if known != "ill" or result._task.get_name().strip() != VERDICT:
-            self._record_failure(result, "failed")
-
-    def v2_runner_on_unreachable(self, result: Any) -> None:
-        if self._active:
-            self._record_failure(result, "unreachable")
-
-    def _record_failure(self, result: Any, status: str) -> None:
-        """Sets a host's status and message, and keeps what earlier tasks returned."""
-        data = result._result
-        parts = [str(data.get(key) or "").strip() for key in ("msg", "stderr", "module_stderr")]
-        text = without_credentials("\n".join(part for part in parts if part))
-        none: dict[str, Any] = {
+    def unanswered(self) -> dict[str, Any]:
+        return {
             "findings": [], "fixed": [], "components": [], "locked": True, "differences": 0,
             "simulated_gpu": False,
         }  # fmt: skip
-        host = self._hosts.get(result._host.get_name(), none)
-        self._hosts[result._host.get_name()] = {
-            **host,
-            "status": status,
-            "message": text[:MESSAGE_LIMIT],
-        }
 
-    def v2_playbook_on_stats(self, stats: Any) -> None:  # noqa: ARG002
-        if not self._active:
-            return
-        report = {"format": 1, "hosts": {name: self._hosts[name] for name in sorted(self._hosts)}}
-        path = self._folder / "doctor.json"
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-        except OSError as error:
-            self._display.warning(f"no report: {path}: {error.strerror}")
-        if not os.environ.get("PROVISION_LIVE"):
-            self._display.display("")
-            for line in lines(report):
-                self._display.display(line)
+    def blamed(self, entry: dict[str, Any]) -> bool:
+        return bool(entry["status"] == "ill")
+
+    def lines(self, report: dict[str, Any]) -> list[str]:
+        return lines(report)

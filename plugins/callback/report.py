@@ -30,6 +30,9 @@ from typing import Any  # noqa: E402
 from ansible import context  # noqa: E402
 from ansible.plugins.callback import CallbackBase  # noqa: E402
 from ansible_collections.provision.gpu.plugins.plugin_utils import hosts, project  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils.examination import (  # noqa: E402
+    PLAYBOOKS as EXAMINATIONS,
+)
 from ansible_collections.provision.gpu.plugins.plugin_utils.holders import Holders  # noqa: E402
 from ansible_collections.provision.gpu.plugins.plugin_utils.interrupts import (  # noqa: E402
     Interrupts,
@@ -87,7 +90,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             raise SystemExit(BAD_OPTIONS)
         self._tree = project.project_of(playbook)
         project.settle(playbook, self._tree)
-        if os.path.basename(str(getattr(playbook, "_file_name", ""))) == "doctor.yml":
+        if os.path.basename(str(getattr(playbook, "_file_name", ""))) in EXAMINATIONS:
             return  # no run: it has a plugin of its own, and the last report stays
         lock = project.lock_file(self._tree, context.CLIARGS.get("extra_vars") or ())
         self._record = Record(

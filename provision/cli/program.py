@@ -16,6 +16,7 @@ import typer
 
 from provision import __version__, ending
 from provision.cli.commands import (
+    accept,
     catalog,
     discover,
     doctor,
@@ -50,6 +51,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "apply": runs.apply,
     "verify": runs.verify,
     "doctor": doctor.ask_doctor,
+    "accept": accept.accept,
     "rollback": rollback.go_back,
     "report": report.write_report,
     "explain": explain.explain,

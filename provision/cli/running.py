@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -62,6 +63,18 @@ def _same_place() -> bool:
         return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
     except (OSError, ValueError):
         return False
+
+
+def examined(
+    project: Path, examination: run.Examination, options: run.Options, doing: str, quiet: bool
+) -> tuple[dict[str, Any], int]:
+    """(the report of a playbook that only asks, the exit code); raises without a reached host."""
+    with err.status(doing):
+        data, code, log = run.examine(project, examination, options, quiet=quiet)
+    if data is None or not data.get("hosts"):
+        text = log.read_text(encoding="utf-8", errors="replace")
+        raise no_report(run.Outcome(None, 0, code, log), text)
+    return data, code
 
 
 def no_report(outcome: run.Outcome, log: str) -> ProvisionError:

@@ -18,7 +18,7 @@ inventory = lab
 # Ours come first; others, such as a dynamic inventory needs, stay where Ansible looks for them.
 collections_path = collections:~/.ansible/collections:/usr/share/ansible/collections
 # Writes report/; see docs/report.md of provision.
-callbacks_enabled = provision.gpu.report, provision.gpu.doctor
+callbacks_enabled = provision.gpu.report, provision.gpu.doctor, provision.gpu.acceptance
 # With the default of 5 a lab of 50 hosts waits ten times.
 forks = 50
 # The look asks for what it needs; nothing else gathers.

@@ -20,9 +20,18 @@ _DOCTOR = """\
 # reads these files on the hosts too."""
 
 
+_ACCEPT = """\
+# Says of every GPU of every host that has a gpu_stack whether it is well, and what to do about one
+# that is not. Made by `provision render`; run it with: ansible-playbook accept.yml -i lab"""
+
+
 def render() -> dict[str, bytes]:
-    """site.yml and doctor.yml of a project."""
-    playbooks = {"site": ("GPU stack", _SITE), "doctor": ("Doctor", _DOCTOR)}
+    """site.yml, doctor.yml and accept.yml of a project."""
+    playbooks = {
+        "site": ("GPU stack", _SITE),
+        "doctor": ("Doctor", _DOCTOR),
+        "accept": ("Acceptance", _ACCEPT),
+    }
     return {
         f"{playbook}.yml": _PLAYBOOK.format(comment=comment, name=name, playbook=playbook).encode()
         for playbook, (name, comment) in playbooks.items()

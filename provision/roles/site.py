@@ -28,6 +28,11 @@ def _window(value: object) -> str | None:
     return None
 
 
+def _count(value: object) -> str | None:
+    """What is wrong with a number of GPUs, or None."""
+    return "a host can't have fewer than none" if isinstance(value, int) and value < 0 else None
+
+
 class SiteOptions(Options):
     """Public variables of site.yml."""
 
@@ -49,6 +54,10 @@ class SiteOptions(Options):
     gpu_models: list[str] = option([], looked_at=True, example='["Tesla T4", "10de:20b0"]')
     """The host's kinds of GPU, by name or PCI id, where you know them before the host is asked: the
     lock's driver then supports them, and a run refuses a host that has others.
+    """
+    gpu_count: int = option(0, example="4", reads=_count)
+    """How many GPUs the host must have, for `provision accept`: fewer or more is a fault. With 0 as
+    many as its PCI bus shows.
     """
     gpu_maintenance_window: str | list[str] = option(
         "", looked_at=True, example='"Sat 22:00-04:00"', reads=_window

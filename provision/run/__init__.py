@@ -9,12 +9,23 @@ from __future__ import annotations
 
 from provision.run.hosts import ansible, answer, ask, sourced
 from provision.run.options import Mode, Options, arguments, inventory_sources
-from provision.run.playbook import Outcome, ask_doctor, outcome_code, run_playbook
+from provision.run.playbook import (
+    ACCEPTANCE,
+    DOCTOR,
+    Examination,
+    Outcome,
+    examine,
+    outcome_code,
+    run_playbook,
+)
 from provision.run.process import Event, Tail
 from provision.run.programs import environment, find_program
 
 __all__ = [
+    "ACCEPTANCE",
+    "DOCTOR",
     "Event",
+    "Examination",
     "Mode",
     "Options",
     "Outcome",
@@ -23,8 +34,8 @@ __all__ = [
     "answer",
     "arguments",
     "ask",
-    "ask_doctor",
     "environment",
+    "examine",
     "find_program",
     "inventory_sources",
     "outcome_code",

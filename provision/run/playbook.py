@@ -1,4 +1,4 @@
-"""Runs site.yml and doctor.yml and returns their outcome."""
+"""Runs a tree's playbooks and returns their outcome."""
 
 from __future__ import annotations
 
@@ -70,28 +70,58 @@ def run_playbook(
     return Outcome(report, ended, outcome_code(report, ended, interrupted), log)
 
 
-def ask_doctor(
-    tree: Path, options: Options, *, quiet: bool = True
+@dataclass(frozen=True)
+class Examination:
+    """A playbook that only asks: its report, and what its statuses mean for the exit code."""
+
+    playbook: str
+    report: str
+    # Hosts that could not be asked, and those that are not as they should be.
+    broken: frozenset[str]
+    ill: frozenset[str]
+    # Those of them for which Ansible itself ends with an error.
+    refused: frozenset[str]
+
+
+DOCTOR = Examination(
+    "doctor",
+    "doctor.json",
+    broken=frozenset({"failed", "unreachable"}),
+    ill=frozenset({"ill", "differs"}),
+    refused=frozenset({"ill"}),
+)
+ACCEPTANCE = Examination(
+    "accept",
+    "acceptance.json",
+    broken=frozenset({"error", "unreachable"}),
+    ill=frozenset({"degraded", "failed"}),
+    refused=frozenset({"degraded", "failed"}),
+)
+
+
+def examine(
+    tree: Path, examination: Examination, options: Options, *, quiet: bool = True
 ) -> tuple[dict[str, Any] | None, int, Path]:
-    """Runs `doctor.yml` of `tree`: (the content of report/doctor.json, exit code, Ansible's log).
+    """Runs a playbook of `tree` that only asks: (the content of its report, exit code, the log).
 
     The report is None where Ansible ended before it reached a host. Exit codes: 4 where a host
-    failed or was unreachable, 5 where one is ill or differs, 0 where all are healthy. Raises as
+    failed or was unreachable, 5 where one is not as it should be, 0 where all are. Raises as
     `run_playbook`.
     """
     tree = tree.resolve()
-    missing = "there is no doctor.yml: no project, or rendered by an earlier version"
-    command = _command(tree, "doctor.yml", missing, options, "apply")
+    book = f"{examination.playbook}.yml"
+    missing = f"there is no {book}: no project, or rendered by an earlier version"
+    command = _command(tree, book, missing, options, "apply")
     folder = report_folder(tree)
     log = folder / "ansible.log"
-    path = folder / "doctor.json"
+    path = folder / examination.report
     path.unlink(missing_ok=True)
     with log.open("wb") as stream:
         ended, interrupted = supervise(
             command,
             environment(tree),
             stream if quiet else None,
-            folder / "doctor-events.jsonl",
+            folder / f"{path.stem}-events.jsonl",
             ignore_event,
         )
     report = answer(path)
@@ -101,9 +131,9 @@ def ask_doctor(
     statuses = {host["status"] for host in hosts.values()}
     if not hosts:
         return report, InputError.exit_code, log
-    if statuses & {"failed", "unreachable"} or (ended and "ill" not in statuses):
+    if statuses & examination.broken or (ended and not statuses & examination.refused):
         return report, HostError.exit_code, log
-    return report, DriftError.exit_code if statuses & {"ill", "differs"} else 0, log
+    return report, DriftError.exit_code if statuses & examination.ill else 0, log
 
 
 def outcome_code(report: Report | None, ansible_exit: int, interrupted: bool) -> int:

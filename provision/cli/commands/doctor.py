@@ -62,12 +62,7 @@ def ask_doctor(
 
 def _doctor(project: Path, options: run.Options, *, quiet: bool) -> tuple[dict[str, Any], int]:
     """(the hosts' report, the exit code)."""
-    with err.status("asking the hosts what is wrong"):
-        data, code, log = run.ask_doctor(project, options, quiet=quiet)
-    if data is None or not data.get("hosts"):
-        text = log.read_text(encoding="utf-8", errors="replace")
-        raise running.no_report(run.Outcome(None, 0, code, log), text)
-    return data, code
+    return running.examined(project, run.DOCTOR, options, "asking the hosts what is wrong", quiet)
 
 
 def _doctor_runs(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import types
@@ -14,9 +13,8 @@ import pytest
 from ansible_collections.provision.gpu.plugins.callback.doctor import CallbackModule
 from typer.testing import CliRunner
 
-from provision import cli, collection, doctor
-from provision.render import playbooks
-from tests.collection import PLUGINS, ROOT
+from provision import cli, doctor
+from tests.unit.run import examined
 
 # The look is a file; the steps of the fix are what the role has.
 LOOK = """\
@@ -59,41 +57,13 @@ FINDING: dict[str, Any] = {
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A rendered project with one host, this machine, and a second that is not asked."""
-    inside = tmp_path / collection.IN_TREE
-    for name in ("lab", "stacks"):
-        (tmp_path / name).mkdir(parents=True)
-    for name in ("roles/gpu_state/tasks", "plugins/modules"):
-        (inside / name).mkdir(parents=True)
-    for path in (ROOT / "roles" / "gpu_state" / "tasks").glob("doctor*.yml"):
-        shutil.copy(path, inside / "roles" / "gpu_state" / "tasks")
-    for name in ("callback", "doc_fragments", "plugin_utils", "module_utils/gpu_stack/components"):
-        shutil.copytree(PLUGINS / name, inside / "plugins" / name)
-    shutil.copytree(ROOT / "playbooks", inside / "playbooks")
-    for file, data in playbooks.render().items():
-        (tmp_path / file).write_bytes(data)
-    (inside / "plugins" / "modules" / "gpu_state.py").write_text(LOOK)
-    (tmp_path / "lock.yml").write_text("---\ngpu_lock: {format: 1, digest: x}\n")
-    (tmp_path / "stacks" / "gpu_lock.yml").write_text("---\ngpu_lock: {digest: x}\n")
-    (tmp_path / "ansible.cfg").write_text("[defaults]\ninterpreter_python = auto_silent\n")
-    local = {
-        "ansible_connection": "local",
-        "ansible_python_interpreter": sys.executable,
-        "ansible_become": False,
-    }
-    hosts: dict[str, Any] = {"gpu01": {"gpu_stack": {"tensorflow": "2.9"}}, "web01": {}}
-    inventory = {"all": {"hosts": hosts, "vars": local}}
-    (tmp_path / "lab" / "hosts.yml").write_text(json.dumps(inventory))
-    monkeypatch.setenv("DOCTOR_ANSWER", str(tmp_path / "answer.json"))
+    monkeypatch.setenv("DOCTOR_ANSWER", str(tmp_path / examined.ANSWER))
     monkeypatch.delenv("PROVISION_REPORT_DIR", raising=False)
-    return tmp_path
+    return examined.project(tmp_path, "gpu_state", LOOK)
 
 
 def ask(project: Path, *arguments: str, says: dict[str, Any]) -> tuple[int, str]:
-    (project / "answer.json").write_text(json.dumps(says))
-    done = CliRunner().invoke(cli.app, ["doctor", "--project", str(project), *arguments])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.exit_code, done.stdout
+    return examined.ask(project, "doctor", *arguments, says=says)
 
 
 def test_a_healthy_host_is_called_so(project: Path) -> None:
@@ -162,14 +132,7 @@ def test_the_last_runs_report_stays(project: Path) -> None:
 
 
 def test_a_host_that_is_not_reached_has_exit_code_4_and_a_cure(project: Path) -> None:
-    inventory = json.loads((project / "lab" / "hosts.yml").read_text())
-    inventory["all"]["hosts"]["gpu02"] = {
-        "gpu_stack": {"tensorflow": "2.9"},
-        "ansible_connection": "ssh",
-        "ansible_host": "127.0.0.1",
-        "ansible_port": 9,
-    }
-    (project / "lab" / "hosts.yml").write_text(json.dumps(inventory))
+    examined.add_host(project, "gpu02", examined.UNREACHABLE)
     code, said = ask(project, says=answer(FINDING))
     assert code == 4
     assert "gpu01: 1 finding" in said

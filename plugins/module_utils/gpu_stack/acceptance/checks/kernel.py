@@ -1,0 +1,52 @@
+"""What the kernel's log says that the driver has met since the host booted."""
+
+from __future__ import annotations
+
+from ...type_checking import TYPE_CHECKING
+from .. import xids
+from ..findings import ACTIONS, DEGRADED, FAILED, finding, not_applicable, ok
+
+if TYPE_CHECKING:
+    from typing import Any
+
+# {severity in the catalog: the state of a card that had such an Xid}
+STATES = {"failed": FAILED, "degraded": DEGRADED}
+# Lines that are shown of a log that repeats itself.
+SHOWN = 5
+
+
+def xid(gpu: dict[str, Any]) -> dict[str, Any]:
+    """No error of the card's own in the kernel's log of this boot.
+
+    Errors that programs cause are counted and not held against the card.
+    """
+    events = gpu["xids"]
+    if events is None:
+        return not_applicable("the kernel's log can't be read here")
+    if not events:
+        return ok("no Xid since the host booted")
+    evidence = [_line(event) for event in events[-SHOWN:]]
+    verdicts = [(event, xids.verdict(event["number"], event["told"])) for event in events]
+    judged = [pair for pair in verdicts if pair[1].severity in STATES]
+    if not judged:
+        numbers = ", ".join(str(number) for number in sorted({one["number"] for one in events}))
+        return ok("only errors of programs: Xid {0}".format(numbers), evidence=evidence)
+    event, verdict = max(judged, key=lambda pair: _weight(pair[1]))
+    times = sum(one["number"] == event["number"] for one in events)
+    reason = "Xid {0}: {1}{2}".format(
+        event["number"], verdict.name, "" if times == 1 else " ({0} times)".format(times)
+    )
+    state = STATES[verdict.severity]
+    return finding(state, reason, evidence, action=verdict.action, source="catalog")
+
+
+def _weight(verdict: xids.Verdict) -> tuple[bool, int]:
+    """The worse the heavier."""
+    return verdict.severity == "failed", ACTIONS.index(verdict.action)
+
+
+def _line(event: dict[str, Any]) -> str:
+    return "Xid {0}: {1}".format(event["number"], event["message"])
+
+
+GPU = (("xid", xid),)

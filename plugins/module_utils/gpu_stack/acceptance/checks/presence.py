@@ -1,0 +1,83 @@
+"""Is every GPU there, and does it answer?"""
+
+from __future__ import annotations
+
+from ...type_checking import TYPE_CHECKING
+from ..findings import FAILED, finding, not_applicable, ok
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def nvml(facts: dict[str, Any]) -> dict[str, Any]:
+    """The driver's NVML answers at all."""
+    answer = facts["nvml"]
+    if not facts["bus"] and not facts["declared"]:
+        return not_applicable("no NVIDIA GPU on the PCI bus")
+    if not answer["error"]:
+        return ok("driver {0} answers".format(answer["driver"]))
+    reason = "NVML does not answer: {0}".format(answer["error"])
+    if answer.get("hangs"):
+        how = "reboot the host: a driver that hangs does not recover"
+        return finding(FAILED, reason, action="reboot", how=how)
+    how = "bring the driver to its lock: ansible-playbook site.yml --limit HOST"
+    return finding(FAILED, reason, action="configure", how=how)
+
+
+def count(facts: dict[str, Any]) -> dict[str, Any]:
+    """As many GPUs on the bus, and in NVML, as the inventory and the bus say."""
+    declared = facts["declared"]
+    seen, counted = len(facts["bus"]), len(facts["nvml"]["gpus"])
+    if not seen and not declared:
+        return not_applicable("no NVIDIA GPU on the PCI bus")
+    if declared and seen < declared:
+        addresses = ["on the bus: " + gpu["pci"] for gpu in facts["bus"]]
+        reason = "{0} of {1} GPUs are on the PCI bus".format(seen, declared)
+        return finding(
+            FAILED, reason, addresses, action="reseat", threshold=declared, source="inventory"
+        )
+    if declared and seen > declared:
+        reason = "gpu_count says {0}, and {1} GPUs are on the PCI bus".format(declared, seen)
+        how = "correct gpu_count in the inventory"
+        return finding(
+            FAILED, reason, action="configure", how=how, threshold=declared, source="inventory"
+        )
+    if facts["nvml"]["error"]:
+        return not_applicable("NVML does not answer; {0} on the PCI bus".format(_gpus(seen)))
+    missing = uncounted(facts)
+    if missing:
+        evidence = [_place(gpu) for gpu in missing]
+        reason = "NVML counts {0} of {1} GPUs on the PCI bus".format(counted, seen)
+        return finding(FAILED, reason, evidence, action="reboot", threshold=seen, source="host")
+    return ok("{0} on the PCI bus and in NVML".format(_gpus(seen)), threshold=seen, source="host")
+
+
+def uncounted(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those on the bus that NVML does not count; lost ones are counted and have no address."""
+    addresses = {gpu.get("pci") for gpu in facts["nvml"]["gpus"]}
+    missing = [gpu for gpu in facts["bus"] if gpu["pci"] not in addresses]
+    lost = [gpu for gpu in facts["nvml"]["gpus"] if gpu["error"]]
+    return missing if len(missing) > len(lost) else []
+
+
+def answers(gpu: dict[str, Any]) -> dict[str, Any]:
+    """The card answers its driver."""
+    if not gpu["error"]:
+        return ok("answers")
+    reason = "the card does not answer: {0}".format(gpu["error"])
+    if "reset" in gpu["error"]:
+        return finding(FAILED, reason, action="reset")
+    return finding(FAILED, reason, action="reboot")
+
+
+def _gpus(number: int) -> str:
+    return "{0} GPU{1}".format(number, "" if number == 1 else "s")
+
+
+def _place(gpu: dict[str, Any]) -> str:
+    slot = ", slot {0}".format(gpu["slot"]) if gpu["slot"] else ""
+    return "not in NVML: {0}{1}".format(gpu["pci"], slot)
+
+
+HOST = (("nvml", nvml), ("count", count))
+GPU = (("answers", answers),)

@@ -1,0 +1,129 @@
+"""The verdict on a host and on each of its GPUs, from what was read; reads nothing itself."""
+
+from __future__ import annotations
+
+from ..type_checking import TYPE_CHECKING
+from . import figures, topology
+from .checks import condition, kernel, links, memory, presence, surroundings
+from .findings import ACTIONS, DEGRADED, FAILED, not_applicable, worst
+
+if TYPE_CHECKING:
+    from typing import Any
+
+# Of the verdict, published as provision/report/acceptance.schema.json.
+FORMAT = 1
+OF_HOST = (*presence.HOST, *surroundings.HOST)
+OF_GPU = (*presence.GPU, *links.GPU, *memory.GPU, *condition.GPU, *kernel.GPU)
+# What is asked of a card that does not answer.
+WITHOUT_ANSWER = ("answers", "xid")
+SILENT = "the card does not answer"
+
+
+def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
+    """{format, verdict, action, line, checks, gpus, pairs, sets, simulated} of a host.
+
+    `facts` are machine.look's. `declared`: how many GPUs the inventory says; 0 where it says
+    nothing. A verdict is "ok", "degraded", "failed" or "not applicable"; what was only measured
+    makes nothing well.
+    """
+    facts = {"declared": declared, **facts}
+    places = {gpu["pci"]: gpu for gpu in facts["bus"]}
+    nvml = _addressed(facts)
+    facts["nvml"] = nvml
+    gpus = [_gpu(gpu, facts, places.get(gpu.get("pci")) or {}) for gpu in nvml["gpus"]]
+    checks = [dict(check(facts), check=name) for name, check in OF_HOST]
+    whole = [*checks, *({"state": gpu["verdict"]} for gpu in gpus)]
+    verdict = worst(whole)
+    pairs = topology.pairs(nvml)
+    blamed = [entry for entry in [*checks, *gpus] if _state(entry) in (DEGRADED, FAILED)]
+    return {
+        "format": FORMAT,
+        "verdict": verdict,
+        "action": _action([entry for entry in blamed if _state(entry) == verdict]),
+        "checks": checks,
+        "gpus": gpus,
+        "pairs": pairs,
+        "sets": topology.best_sets(pairs),
+        "driver": nvml["driver"],
+        "simulated": facts["simulated"],
+    }
+
+
+def _state(entry: dict[str, Any]) -> str:
+    state: str = entry.get("verdict") or entry["state"]
+    return state
+
+
+def _addressed(facts: dict[str, Any]) -> dict[str, Any]:
+    """NVML's answer, in which a lost card has the address that no other card of the bus has.
+
+    With it the names that the driver wrote into the kernel's log.
+    """
+    known = {gpu.get("pci") for gpu in facts["nvml"]["gpus"]}
+    free = [gpu for gpu in facts["bus"] if gpu["pci"] not in known]
+    lost = [gpu for gpu in facts["nvml"]["gpus"] if gpu["error"]]
+    # Both are in the order of the bus.
+    cards = (facts["log"] or {}).get("cards") or {}
+    addresses = iter(free if len(free) == len(lost) else [])
+    gpus = []
+    for gpu in facts["nvml"]["gpus"]:
+        if gpu["error"]:
+            place = next(addresses, None)
+            named = cards.get(place["pci"], {}) if place else {}
+            gpu = dict(gpu, pci=place and place["pci"], **named)
+        gpus.append(gpu)
+    return dict(facts["nvml"], gpus=gpus)
+
+
+def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
+    """The verdict on one GPU, with what names it: uuid, serial, slot, address."""
+    card = dict(
+        gpu,
+        xids=_of(gpu, facts["log"]),
+        like=_like(gpu, facts["nvml"]["gpus"]),
+        figures=figures.of(gpu.get("name")),
+    )
+    checks = []
+    for name, check in OF_GPU:
+        asked = name in WITHOUT_ANSWER or not gpu["error"]
+        checks.append(dict(check(card) if asked else not_applicable(SILENT), check=name))
+    verdict = worst(checks)
+    return {
+        "index": gpu["index"],
+        **{name: gpu.get(name) for name in ("uuid", "serial", "name", "pci", "vbios", "part")},
+        "slot": place.get("slot"),
+        "numa_node": place.get("numa_node"),
+        "verdict": verdict,
+        "action": _action([entry for entry in checks if entry["state"] == verdict]),
+        "checks": checks,
+        "measured": _measured(gpu),
+    }
+
+
+def _of(gpu: dict[str, Any], log: dict[str, Any] | None) -> list[dict[str, Any]] | None:
+    """The errors of this card; None where the kernel's log can't be read."""
+    return None if log is None else [xid for xid in log["xids"] if xid["pci"] == gpu["pci"]]
+
+
+def _like(gpu: dict[str, Any], gpus: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The others of its model that answer and have an NVLink up."""
+    return [
+        other
+        for other in gpus
+        if not other["error"]
+        and other["index"] != gpu["index"]
+        and other["name"] == gpu.get("name")
+        and links.up(other)
+    ]
+
+
+def _measured(gpu: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of a card that a history is kept of."""
+    names = ("pcie", "ecc", "rows", "pages", "temperature", "power", "clock", "memory", "fan",
+             "persistence", "capability")  # fmt: skip
+    return {name: gpu.get(name) for name in names}
+
+
+def _action(blamed: list[dict[str, Any]]) -> str:
+    """The strongest of what is to be done."""
+    return max((entry["action"] for entry in blamed), key=ACTIONS.index, default=ACTIONS[0])

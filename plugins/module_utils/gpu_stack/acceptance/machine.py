@@ -1,0 +1,107 @@
+"""Part 1 of an acceptance: everything that a host says of its GPUs without loading one."""
+
+from __future__ import annotations
+
+import os
+
+from ..host import platform
+from ..type_checking import TYPE_CHECKING
+from . import bounded, bus, kernel_log, nvml
+from .checks.surroundings import SHARED_MEMORY
+
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..host.context import Context
+
+# In seconds. A driver without its daemon starts every card anew, which takes 2 s each.
+NVML_PATIENCE = 60.0
+LOG_PATIENCE = 20
+# A lab's host shares the kernel of the machine that it runs on; its simulated GPU's log is here.
+SIMULATED_LOG = "/etc/gpu-simulated.log"
+
+
+def look(
+    context: Context, ask: Callable[[], dict[str, Any]] = nvml.read, patience: float = NVML_PATIENCE
+) -> dict[str, Any]:
+    """{bus, nvml, log, shared_memory, simulated, container}; reads, and changes nothing.
+
+    `nvml` is as nvml.read returns it; where NVML hangs or crashes, its `error` says so.
+    """
+    try:
+        answer = bounded.call(ask, patience)
+    except (bounded.SilentError, bounded.EndedError) as error:
+        hangs = isinstance(error, bounded.SilentError)
+        nothing: dict[str, Any] = {"driver": None, "gpus": [], "topology": {}}
+        answer = {"error": str(error), "hangs": hangs, **nothing}
+    for gpu in answer["gpus"]:
+        for process in gpu.get("processes") or []:
+            process["user"] = _user(context, process["pid"])
+    return {
+        "bus": bus.look(context),
+        "nvml": answer,
+        "log": kernel(context),
+        "shared_memory": _size(context, SHARED_MEMORY),
+        "simulated": platform.simulated_gpu(context),
+        "container": platform.container(context),
+    }
+
+
+def kernel(context: Context) -> dict[str, Any] | None:
+    """{xids, cards} of the kernel's log of this boot; None where that can't be read.
+
+    xids: [{time, pci, number, message, told}]; cards: {address: {uuid, serial}} of those that the
+    driver named there.
+    """
+    text = _log(context)
+    if text is None:
+        return None
+    return {
+        "xids": [
+            {
+                "time": xid.time, "pci": xid.address, "number": xid.number,
+                "message": xid.message, "told": xid.told,
+            }
+            for xid in kernel_log.xids(text)
+        ],
+        "cards": {
+            address: {"uuid": card.uuid, "serial": card.serial}
+            for address, card in kernel_log.cards(text).items()
+        },
+    }  # fmt: skip
+
+
+def _log(context: Context) -> str | None:
+    if platform.simulated_gpu(context):
+        return context.read(SIMULATED_LOG) or ""
+    if platform.container(context):
+        return None
+    for argv in (kernel_log.JOURNAL, ("dmesg",)):
+        result = context.run(["timeout", str(LOG_PATIENCE), *argv])
+        if result.rc == 0 and result.out.strip():
+            return result.out
+    return None
+
+
+def _size(context: Context, path: str) -> int | None:
+    """Bytes of the file system there."""
+    if context.root != "/":
+        return None
+    try:
+        info = os.statvfs(path)
+    except OSError:
+        return None
+    return info.f_blocks * info.f_frsize
+
+
+def _user(context: Context, pid: int) -> str | None:
+    """The name, or else the number, of the user whose process it is."""
+    import pwd
+
+    status = context.stat("/proc/{0}".format(pid))
+    if status is None:
+        return None
+    try:
+        return pwd.getpwuid(status.st_uid).pw_name
+    except KeyError:
+        return str(status.st_uid)

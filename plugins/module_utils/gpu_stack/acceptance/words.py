@@ -1,0 +1,73 @@
+"""A verdict in words, for a terminal and for Ansible's own output."""
+
+from __future__ import annotations
+
+from ..type_checking import TYPE_CHECKING
+from .findings import DEGRADED, FAILED, MEASURED, NOT_APPLICABLE, OK
+
+if TYPE_CHECKING:
+    from typing import Any
+
+SUM = ((OK, "ok"), (MEASURED, "measured"), (NOT_APPLICABLE, "not applicable"))
+
+
+def host(name: str, entry: dict[str, Any]) -> list[str]:
+    """The lines about a host of report/acceptance.json: its verdict, and one line a fault."""
+    verdict = entry["acceptance"]
+    if verdict is None or entry["message"]:
+        message = entry["message"].splitlines() or [""]
+        return ["{0}: {1}".format(name, entry["status"]), *("  " + line for line in message)]
+    label = " (its GPU is simulated)" if verdict["simulated"] else ""
+    text = ["{0}: {1}{2}: {3}".format(name, verdict["verdict"], label, summary(verdict))]
+    for finding in _blamed(verdict["checks"]):
+        text += _lines(_words(finding, "HOST"), finding)
+    for gpu in verdict["gpus"]:
+        for finding in _blamed(gpu["checks"]):
+            text += _lines("{0}: {1}".format(title(gpu), _words(finding, _id(gpu))), finding)
+    return text
+
+
+def faults(verdict: dict[str, Any]) -> list[str]:
+    """One line for each fault of a host."""
+    text = [_words(entry, "HOST") for entry in _blamed(verdict["checks"])]
+    for gpu in verdict["gpus"]:
+        words = [_words(entry, _id(gpu)) for entry in _blamed(gpu["checks"])]
+        text += ["{0}: {1}".format(title(gpu), line) for line in words]
+    return text
+
+
+def summary(verdict: dict[str, Any]) -> str:
+    """ "2 GPUs; 31 checks ok, 4 measured, 9 not applicable"."""
+    checks = [*verdict["checks"], *(entry for gpu in verdict["gpus"] for entry in gpu["checks"])]
+    number = len(verdict["gpus"])
+    counts = [(sum(entry["state"] == state for entry in checks), word) for state, word in SUM]
+    words = ", ".join("{0} {1}".format(count, word) for count, word in counts if count)
+    return "{0} GPU{1}; checks: {2}".format(number, "" if number == 1 else "s", words or "none")
+
+
+def title(gpu: dict[str, Any]) -> str:
+    """ "GPU 2 GPU-8f2a... (Tesla T4, serial 0421, slot 4, 0000:3d:00.0)"."""
+    serial = gpu["serial"] and "serial {0}".format(gpu["serial"])
+    slot = gpu["slot"] and "slot {0}".format(gpu["slot"])
+    known = [word for word in (gpu["name"], serial, slot, gpu["pci"]) if word]
+    uuid = " " + gpu["uuid"] if gpu["uuid"] else ""
+    return "GPU {0}{1} ({2})".format(gpu["index"], uuid, ", ".join(known))
+
+
+def _blamed(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [entry for entry in checks if entry["state"] in (DEGRADED, FAILED)]
+
+
+def _id(gpu: dict[str, Any]) -> str:
+    return gpu["uuid"] or gpu["pci"] or str(gpu["index"])
+
+
+def _words(entry: dict[str, Any], identity: str) -> str:
+    how = entry["how"].replace("{uuid}", identity)
+    return "{0}: {1}; next: {2}{3}".format(
+        entry["state"], entry["reason"], entry["action"], " ({0})".format(how) if how else ""
+    )
+
+
+def _lines(line: str, entry: dict[str, Any]) -> list[str]:
+    return ["  " + line, *("    because: " + evidence for evidence in entry["evidence"])]

@@ -1,0 +1,121 @@
+"""The report of a playbook that only asks its hosts: doctor.yml, accept.yml.
+
+Not part of the run's report: an examination is no run, and must not replace the run's report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.callback import CallbackBase
+from ansible_collections.provision.gpu.plugins.plugin_utils.files import write_atomically
+from ansible_collections.provision.gpu.plugins.plugin_utils.project import project_of
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
+    MESSAGE_LIMIT,
+    without_credentials,
+)
+
+# Playbooks that have such a report instead of a run's.
+PLAYBOOKS = ("doctor.yml", "accept.yml")
+
+
+class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
+    """Collects every host's answer and writes report/FILE; a subclass says what an answer is."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NEEDS_ENABLED = False
+    CALLBACK_NEEDS_WHITELIST = False
+
+    PLAYBOOK = ""
+    FILE = ""
+    # The last task fails where something was found, for Ansible's own exit code.
+    VERDICT = ""
+    # The status of a host on which a task failed.
+    BROKEN = "failed"
+
+    def __init__(self) -> None:
+        super().__init__()
+        # The project is known with the playbook.
+        self._folder = Path()
+        self._active = False
+        self._hosts: dict[str, dict[str, Any]] = {}
+
+    def entry(self, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
+        """A host's part of the report, of a task's result; None for a result that is no answer.
+
+        `before`: the part of an earlier answer in this run, or {}.
+        """
+        raise NotImplementedError
+
+    def unanswered(self) -> dict[str, Any]:
+        """A host's part of the report, but for status and message, where it did not answer."""
+        raise NotImplementedError
+
+    def blamed(self, entry: dict[str, Any]) -> bool:
+        """Whether the VERDICT task fails for what this answer says, and not for itself."""
+        raise NotImplementedError
+
+    def lines(self, report: dict[str, Any]) -> Sequence[str]:
+        """The report as text, for the end of a run by Ansible alone."""
+        raise NotImplementedError
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        name = os.path.basename(str(getattr(playbook, "_file_name", "")))
+        self._active = name == self.PLAYBOOK
+        # Ansible calls no disabled plugin. It copies each result for each one that it calls, and a
+        # run over many hosts has many results.
+        self.disabled = not self._active
+        folder = os.environ.get("PROVISION_REPORT_DIR")
+        self._folder = Path(folder) if folder else project_of(playbook) / "report"
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        if not self._active:
+            return
+        name = result._host.get_name()
+        entry = self.entry(result._result, self._hosts.get(name, {}))
+        if entry is not None:
+            self._hosts[name] = entry
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        if not self._active or ignore_errors:
+            return
+        known = self._hosts.get(result._host.get_name())
+        expected = known is not None and self.blamed(known)
+        if not expected or result._task.get_name().strip() != self.VERDICT:
+            self._record_failure(result, self.BROKEN)
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        if self._active:
+            self._record_failure(result, "unreachable")
+
+    def _record_failure(self, result: Any, status: str) -> None:
+        """Sets a host's status and message, and keeps what earlier tasks returned."""
+        data = result._result
+        parts = [str(data.get(key) or "").strip() for key in ("msg", "stderr", "module_stderr")]
+        text = without_credentials("\n".join(part for part in parts if part))
+        host = self._hosts.get(result._host.get_name(), self.unanswered())
+        self._hosts[result._host.get_name()] = {
+            **host,
+            "status": status,
+            "message": text[:MESSAGE_LIMIT],
+        }
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:  # noqa: ARG002
+        if not self._active:
+            return
+        report = {"format": 1, "hosts": {name: self._hosts[name] for name in sorted(self._hosts)}}
+        path = self._folder / self.FILE
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        except OSError as error:
+            self._display.warning(f"no report: {path}: {error.strerror}")
+        if not os.environ.get("PROVISION_LIVE"):
+            self._display.display("")
+            for line in self.lines(report):
+                self._display.display(line)

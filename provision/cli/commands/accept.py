@@ -1,0 +1,29 @@
+"""`provision accept`: whether every GPU is well, and what to do about one that is not."""
+
+from __future__ import annotations
+
+import typer
+
+from provision import acceptance, run
+from provision.cli import running
+from provision.cli.console import print_json, say
+from provision.cli.run_options import RunRequest, takes_run_options
+
+
+@takes_run_options(without={"tags", "skip_tags", "deep"})
+def accept(*, request: RunRequest) -> None:
+    """Judge every GPU, and name one that is ill with the next action.
+
+    Reads what the PCI bus, the driver and the kernel's log say. Loads no GPU and disturbs nobody.
+    Exit code 5 where a host is degraded or failed, 4 where one could not be asked.
+    """
+    project, options = request.project, request.options
+    running.check_fresh(project)
+    quiet = not (request.verbose or options.ask_become_pass) or request.as_json
+    data, code = running.examined(project, run.ACCEPTANCE, options, "asking every GPU", quiet=quiet)
+    if request.as_json:
+        print_json(data)
+    else:
+        for line in acceptance.lines(data):
+            say(line)
+    raise typer.Exit(code)

@@ -1,0 +1,330 @@
+"""Machines with GPUs as machine.look returns them: healthy ones, and what makes each sick.
+
+Written by hand from NVIDIA's published properties of these models; not recorded from cards.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What of a model matters to the checks."""
+
+    name: str
+    generation: int
+    memory_mib: int
+    ecc: bool = True
+    rows: bool = False
+    links: int = 0
+    mig: bool = False
+    power: int = 250000
+
+
+MODELS = {
+    model.name: model
+    for model in (
+        Model("Tesla T4", 3, 15360, power=70000),
+        Model("Tesla V100-SXM2-16GB", 3, 16160, links=6, power=300000),
+        Model("NVIDIA A100-SXM4-40GB", 4, 40536, rows=True, links=12, mig=True, power=400000),
+        Model("NVIDIA H100 80GB HBM3", 5, 81559, rows=True, links=18, mig=True, power=700000),
+        Model("NVIDIA GeForce RTX 3090", 4, 24576, ecc=False, links=4, power=350000),
+        Model("NVIDIA GeForce RTX 2080 Ti", 3, 11264, ecc=False),
+    )
+}
+
+
+def address(index: int) -> str:
+    return f"0000:{0x17 + index:02x}:00.0"
+
+
+def machine(
+    name: str = "Tesla T4",
+    count: int = 2,
+    *,
+    bridged: tuple[tuple[int, int], ...] | None = None,
+    mig: bool = False,
+    busy: bool = False,
+    slot_lanes: int = 16,
+) -> Facts:
+    """A healthy machine. `bridged`: pairs with NVLinks between; None where all links are up."""
+    model = MODELS[name]
+    gpus = [_gpu(model, index, count, bridged, mig, busy, slot_lanes) for index in range(count)]
+    levels = ("PIX", "PXB", "PHB", "NODE", "SYS")
+    return {
+        "bus": [_function(gpu, slot_lanes) for gpu in gpus],
+        "nvml": {
+            "error": None,
+            "driver": "550.163.01",
+            "gpus": gpus,
+            "topology": {
+                f"{one}-{two}": levels[min(two - one - 1, 4)]
+                for one, two in itertools.combinations(range(count), 2)
+            },
+        },
+        "log": {"xids": [], "cards": {}},
+        "shared_memory": 64 * 2**30,
+        "simulated": False,
+        "container": False,
+    }
+
+
+def _function(gpu: dict[str, Any], lanes: int) -> dict[str, Any]:
+    return {
+        "pci": gpu["pci"],
+        "device": "0x1eb8",
+        "slot": str(gpu["index"] + 1),
+        "numa_node": 0,
+        "generation": {"now": 1, "possible": gpu["pcie"]["generation_possible"]},
+        "width": {"now": lanes, "possible": lanes},
+        "bridges": [],
+        "iommu": "identity",
+    }
+
+
+def _gpu(
+    model: Model,
+    index: int,
+    count: int,
+    bridged: tuple[tuple[int, int], ...] | None,
+    mig: bool,
+    busy: bool,
+    lanes: int,
+) -> dict[str, Any]:
+    return {
+        "index": index,
+        "error": None,
+        "pci": address(index),
+        "device": "0x1eb8",
+        "name": model.name,
+        "uuid": f"GPU-0000000{index}-1111-2222-3333-444444444444",
+        "serial": f"04210{index}",
+        "part": "900-2G183-0000-001",
+        "vbios": "90.04.38.00.03",
+        "minor": index,
+        "capability": "7.5",
+        "memory": {"total": model.memory_mib * 2**20, "used": 0},
+        "pcie": {
+            "generation": model.generation if busy else 1,
+            "generation_possible": model.generation,
+            "width": lanes,
+            "width_possible": lanes,
+            "replays": 0,
+        },
+        "ecc": _ecc() if model.ecc else None,
+        "rows": dict.fromkeys(("corrected", "uncorrected", "pending", "failed"), 0)
+        if model.rows
+        else None,
+        "pages": {"single": 0, "double": 0, "pending": 0} if model.ecc and not model.rows else None,
+        "throttle": ["power cap"] if busy else ["idle"],
+        "state": 0 if busy else 8,
+        "clock": 1500 if busy else 300,
+        "clock_possible": 1590,
+        "power": model.power if busy else 10000,
+        "power_limit": model.power,
+        "power_limit_default": model.power,
+        "temperature": 71 if busy else 34,
+        "temperature_shutdown": 96,
+        "temperature_slowdown": 93,
+        "fan": None,
+        "utilization": 97 if busy else 0,
+        "persistence": 1,
+        "compute_mode": "default",
+        "display": 0,
+        "mig": {"mode": int(mig), "pending": int(mig), "instances": ["MIG-1", "MIG-2"] * mig}
+        if model.mig
+        else None,
+        "links": _links(model, index, count, bridged),
+        "processes": [{"pid": 4711, "kind": "compute", "used": 2**30, "user": "ada"}] * busy,
+    }
+
+
+def _ecc() -> dict[str, int]:
+    counts = dict.fromkeys(("corrected", "uncorrected", "corrected_ever", "uncorrected_ever"), 0)
+    return {**counts, "mode": 1, "mode_pending": 1}
+
+
+def _links(
+    model: Model, index: int, count: int, bridged: tuple[tuple[int, int], ...] | None
+) -> list[dict[str, Any]]:
+    if bridged is None:
+        # Evenly to the others, as SXM boards have it; a lone card's lead nowhere.
+        peers = [other for other in range(count) if other != index]
+        return [
+            {"link": link, "up": bool(peers), "peer": address(peers[link % len(peers)])}
+            if peers
+            else {"link": link, "up": False, "peer": None}
+            for link in range(model.links)
+        ]
+    peer = next((one if two == index else two for one, two in bridged if index in (one, two)), None)
+    half = range(model.links // 2 or model.links)
+    return [
+        {
+            "link": link,
+            "up": peer is not None and link in half,
+            "peer": address(peer) if peer is not None and link in half else None,
+        }
+        for link in range(model.links)
+    ]
+
+
+def healthy() -> dict[str, Facts]:
+    """Machines on which no check may be red, by a word for each."""
+    made: dict[str, Facts] = {}
+    for name in MODELS:
+        for count in (1, 2, 4, 8):
+            made[f"{count} x {name}"] = machine(name, count)
+            made[f"{count} x {name}, at work"] = machine(name, count, busy=True)
+    for name in ("NVIDIA A100-SXM4-40GB", "NVIDIA H100 80GB HBM3"):
+        made[f"4 x {name}, MIG"] = machine(name, 4, mig=True)
+    for pairs in (((0, 1),), ((0, 1), (2, 3))):
+        made[f"4 x RTX 3090, bridged {pairs}"] = machine(
+            "NVIDIA GeForce RTX 3090", 4, bridged=pairs
+        )
+    made["2 x RTX 2080 Ti in slots of 8 lanes"] = machine(
+        "NVIDIA GeForce RTX 2080 Ti", 2, slot_lanes=8
+    )
+    made["no GPU"] = machine(count=0)
+    virtual = machine("Tesla T4", 1)
+    virtual["log"] = None
+    virtual["shared_memory"] = None
+    made["a log that can't be read"] = virtual
+    programs = machine()
+    programs["log"]["xids"] = [event(0, 31), event(1, 13), event(1, 43)]
+    made["errors of programs"] = programs
+    return made
+
+
+def event(index: int, number: int) -> dict[str, Any]:
+    return {
+        "time": 1764000000.0, "pci": address(index), "number": number, "message": "m", "told": "m"
+    }  # fmt: skip
+
+
+# the faults
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What makes a machine sick, and the only check that may be red for it."""
+
+    check: str
+    state: str
+    action: str
+    change: Callable[[Facts], None]
+    # None: the host's own.
+    gpu: int | None = 1
+    model: str = "Tesla T4"
+    declared: int = 0
+    busy: bool = False
+
+
+def _set(*path: Any, to: Any) -> Callable[[Facts], None]:
+    """Sets one value of the facts."""
+
+    def change(facts: Facts) -> None:
+        place = facts
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = to
+
+    return change
+
+
+def _of_gpu(*path: Any, to: Any) -> Callable[[Facts], None]:
+    return _set("nvml", "gpus", 1, *path, to=to)
+
+
+def _silent(error: str, **more: Any) -> Callable[[Facts], None]:
+    nothing: dict[str, Any] = {"driver": None, "gpus": [], "topology": {}}
+    return _set("nvml", to={"error": error, **nothing, **more})
+
+
+def _xid(number: int) -> Callable[[Facts], None]:
+    return lambda facts: facts["log"]["xids"].append(event(1, number))
+
+
+def _uncounted(facts: Facts) -> None:
+    facts["nvml"]["gpus"].pop()
+    facts["nvml"]["topology"].clear()
+
+
+def _off_the_bus(facts: Facts) -> None:
+    _uncounted(facts)
+    facts["bus"].pop()
+
+
+A100 = "NVIDIA A100-SXM4-40GB"
+FAULTS = {
+    "lost": Fault("answers", "failed", "reboot", _of_gpu(to={"index": 1, "error": "GPU is lost"})),
+    "needs a reset": Fault(
+        "answers", "failed", "reset", _of_gpu(to={"index": 1, "error": "GPU needs a reset"})
+    ),
+    "NVML hangs": Fault(
+        "nvml", "failed", "reboot", _silent("no answer within 60 s", hangs=True), gpu=None
+    ),
+    "no library": Fault("nvml", "failed", "configure", _silent("cannot open"), gpu=None),
+    "other library": Fault(
+        "nvml", "failed", "configure", _silent("driver and library differ in version"), gpu=None
+    ),
+    "NVML crashes": Fault(
+        "nvml", "failed", "configure", _silent("ended without an answer (signal 11)"), gpu=None
+    ),
+    "not in NVML": Fault("count", "failed", "reboot", _uncounted, gpu=None),
+    "off the bus": Fault("count", "failed", "reseat", _off_the_bus, gpu=None, declared=2),
+    "one too many": Fault("count", "failed", "configure", lambda _: None, gpu=None, declared=1),
+    "x4": Fault("pcie_width", "degraded", "reseat", _of_gpu("pcie", "width", to=4)),
+    "generation 1 under load": Fault(
+        "pcie_generation", "degraded", "reseat", _of_gpu("pcie", "generation", to=1), busy=True
+    ),
+    "NVLink down": Fault(
+        "nvlink", "degraded", "reseat", _of_gpu("links", 3, "up", to=False), model=A100
+    ),
+    "ECC": Fault("ecc", "failed", "reset", _of_gpu("ecc", "uncorrected", to=2)),
+    "row not remapped": Fault(
+        "rows", "failed", "service", _of_gpu("rows", "failed", to=1), model=A100
+    ),
+    "row to remap": Fault(
+        "rows", "degraded", "reset", _of_gpu("rows", "pending", to=1), model=A100
+    ),
+    "pages full": Fault("pages", "failed", "service", _of_gpu("pages", "double", to=64)),
+    "page to retire": Fault("pages", "degraded", "reset", _of_gpu("pages", "pending", to=1)),
+    "hot": Fault("temperature", "degraded", "service", _of_gpu("temperature", to=95)),
+    "thermal slowdown": Fault(
+        "throttle", "degraded", "service", _of_gpu("throttle", to=["thermal slowdown"])
+    ),
+    "thermal slowdown by the driver": Fault(
+        "throttle", "degraded", "service",
+        _of_gpu("throttle", to=["idle", "thermal slowdown by the driver"]),
+    ),
+    "hardware slowdown": Fault(
+        "throttle", "degraded", "service", _of_gpu("throttle", to=["hardware slowdown"])
+    ),
+    "power brake": Fault(
+        "throttle", "degraded", "service", _of_gpu("throttle", to=["power brake"])
+    ),
+    "prohibited": Fault(
+        "compute_mode", "failed", "configure", _of_gpu("compute_mode", to="prohibited")
+    ),
+    "MIG without instances": Fault(
+        "mig", "failed", "configure",
+        _of_gpu("mig", to={"mode": 1, "pending": 1, "instances": []}), model=A100,
+    ),
+    "MIG at the next reset": Fault(
+        "mig", "degraded", "reset",
+        _of_gpu("mig", to={"mode": 0, "pending": 1, "instances": []}), model=A100,
+    ),
+    "Xid 79": Fault("xid", "failed", "reboot", _xid(79)),
+    "ACS": Fault(
+        "acs", "degraded", "configure", _set("bus", 1, "bridges", to=["0000:16:00.0"]), None
+    ),
+    "/dev/shm": Fault(
+        "shared_memory", "degraded", "configure", _set("shared_memory", to=64 * 2**20), None
+    ),
+}  # fmt: skip

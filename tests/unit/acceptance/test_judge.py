@@ -1,0 +1,130 @@
+"""The verdict: every fault is named by its own check alone, and no healthy machine by any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_stack.acceptance import judge, topology, words
+
+from tests.unit.acceptance.machines import FAULTS, Fault, event, healthy, machine
+
+Verdict = dict[str, Any]
+
+
+def red(verdict: Verdict) -> list[tuple[str, int | None, str, str]]:
+    """(check, GPU, state, action) of all that is degraded or failed."""
+    found = [(entry, None) for entry in verdict["checks"]]
+    found += [(entry, gpu["index"]) for gpu in verdict["gpus"] for entry in gpu["checks"]]
+    return [
+        (entry["check"], index, entry["state"], entry["action"])
+        for entry, index in found
+        if entry["state"] in ("degraded", "failed")
+    ]
+
+
+@pytest.mark.parametrize("name", healthy())
+def test_a_healthy_machine_is_ok(name: str) -> None:
+    verdict = judge.judge(healthy()[name])
+    assert red(verdict) == []
+    assert verdict["verdict"] == ("not applicable" if name == "no GPU" else "ok")
+    assert verdict["action"] == "nothing"
+
+
+def test_there_are_forty_healthy_machines_and_25_faults() -> None:
+    assert len(healthy()) >= 40
+    assert len(FAULTS) >= 25
+    named = {fault.check for fault in FAULTS.values()}
+    # These report and do not judge.
+    assert {name for name, _ in (*judge.OF_HOST, *judge.OF_GPU)} - named == {
+        "replays", "power", "users", "iommu"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=list(FAULTS))
+def test_a_fault_is_named_by_its_own_check_alone(fault: Fault) -> None:
+    facts = machine(fault.model, 2, busy=fault.busy)
+    fault.change(facts)
+    verdict = judge.judge(facts, fault.declared)
+    assert red(verdict) == [(fault.check, fault.gpu, fault.state, fault.action)]
+    assert (verdict["verdict"], verdict["action"]) == (fault.state, fault.action)
+
+
+def test_one_line_names_the_sick_card() -> None:
+    facts = machine("Tesla T4", 4)
+    facts["nvml"]["gpus"][2]["pcie"]["width"] = 4
+    assert words.host("gpu07", entry(judge.judge(facts))) == [
+        "gpu07: degraded: 4 GPUs; checks: 40 ok, 12 measured, 12 not applicable",
+        "  GPU 2 GPU-00000002-1111-2222-3333-444444444444 (Tesla T4, serial 042102, slot 3, "
+        "0000:19:00.0): degraded: the PCIe link has 4 of 16 lanes; next: reseat (switch the host "
+        "off, put the card and its riser in again, then try another slot)",
+    ]
+
+
+def entry(verdict: Verdict) -> dict[str, Any]:
+    return {"status": verdict["verdict"], "message": "", "acceptance": verdict}
+
+
+def test_a_lost_card_has_the_place_that_no_other_has() -> None:
+    facts = machine("Tesla T4", 4)
+    facts["nvml"]["gpus"][2] = {"index": 2, "error": "GPU is lost"}
+    facts["log"]["cards"]["0000:19:00.0"] = {"uuid": "GPU-1", "serial": "0421"}
+    verdict = judge.judge(facts)
+    assert [gpu["pci"] for gpu in verdict["gpus"]] == [gpu["pci"] for gpu in facts["bus"]]
+    (line,) = words.faults(verdict)
+    assert line.startswith(
+        "GPU 2 GPU-1 (serial 0421, slot 3, 0000:19:00.0): failed: the card does not answer"
+    )
+
+
+def test_a_lost_card_has_no_place_where_two_could_be_it() -> None:
+    facts = machine("Tesla T4", 4)
+    facts["nvml"]["gpus"] = [*facts["nvml"]["gpus"][:2], {"index": 2, "error": "GPU is lost"}]
+    facts["nvml"]["topology"] = {"0-1": "PIX"}
+    assert judge.judge(facts)["gpus"][2]["pci"] is None
+
+
+def test_what_was_measured_alone_is_no_pass() -> None:
+    facts = machine("Tesla T4", 1)
+    facts["nvml"]["gpus"][0]["temperature_slowdown"] = None
+    (gpu,) = judge.judge(facts)["gpus"]
+    states = {entry["check"]: entry["state"] for entry in gpu["checks"]}
+    assert states["temperature"] == "measured"
+    assert states["replays"] == "measured"
+
+
+def test_a_card_at_work_is_named_with_its_user_and_not_blamed() -> None:
+    (gpu,) = judge.judge(machine("Tesla T4", 1, busy=True))["gpus"]
+    (users,) = [entry for entry in gpu["checks"] if entry["check"] == "users"]
+    assert (users["state"], users["evidence"]) == ("measured", ["process 4711 of ada"])
+
+
+def test_the_worst_of_several_errors_of_a_card_is_named() -> None:
+    facts = machine("Tesla T4", 1)
+    for number in (31, 63, 79, 79):
+        facts["log"]["xids"].append(event(0, number))
+    (gpu,) = judge.judge(facts)["gpus"]
+    (xid,) = [entry for entry in gpu["checks"] if entry["check"] == "xid"]
+    assert xid["reason"].startswith("Xid 79: ")
+    assert xid["reason"].endswith(" (2 times)")
+    assert len(xid["evidence"]) == 4
+
+
+def test_pairs_are_named_as_nvidia_smi_names_them() -> None:
+    facts = machine("NVIDIA GeForce RTX 3090", 4, bridged=((0, 3),))
+    verdict = judge.judge(facts)
+    assert verdict["pairs"] == {
+        "0-1": "PIX", "0-2": "PXB", "0-3": "NV2", "1-2": "PIX", "1-3": "PXB", "2-3": "PIX"
+    }  # fmt: skip
+    assert verdict["sets"] == {"2": [0, 3], "3": [0, 1, 3], "4": [0, 1, 2, 3]}
+
+
+def test_the_best_set_avoids_the_slowest_way() -> None:
+    """A ring over all of them is as fast as its slowest part."""
+    known = {"0-1": "PIX", "0-2": "SYS", "0-3": "SYS", "1-2": "SYS", "1-3": "SYS", "2-3": "PXB"}
+    assert topology.best_sets(known) == {"2": [0, 1], "3": [0, 1, 2], "4": [0, 1, 2, 3]}
+
+
+def test_sets_of_more_cards_than_can_be_tried_are_left_out() -> None:
+    known = {f"{one}-{two}": "PIX" for two in range(17) for one in range(two)}
+    assert topology.best_sets(known) == {}

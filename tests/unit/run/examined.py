@@ -1,0 +1,80 @@
+"""A rendered project with this machine as its host, whose module's answer is a file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from provision import cli, collection
+from provision.render import playbooks
+from tests.collection import PLUGINS, ROOT
+
+ANSWER = "answer.json"
+LOCAL = {
+    "ansible_connection": "local",
+    "ansible_python_interpreter": sys.executable,
+    "ansible_become": False,
+}
+UNREACHABLE = {
+    "gpu_stack": {"tensorflow": "2.9"},
+    "ansible_connection": "ssh",
+    "ansible_host": "127.0.0.1",
+    "ansible_port": 9,
+}
+
+
+def project(path: Path, module: str, text: str) -> Path:
+    """The project in `path`, with a second host that is not asked; `text` is the module's."""
+    inside = path / collection.IN_TREE
+    for name in ("lab", "stacks"):
+        (path / name).mkdir(parents=True)
+    for name in ("roles/gpu_state/tasks", "plugins/modules"):
+        (inside / name).mkdir(parents=True)
+    for file in (ROOT / "roles" / "gpu_state" / "tasks").glob("doctor*.yml"):
+        shutil.copy(file, inside / "roles" / "gpu_state" / "tasks")
+    for name in (
+        "callback",
+        "doc_fragments",
+        "plugin_utils",
+        "module_utils/gpu_stack/components",
+        "module_utils/gpu_stack/acceptance",
+    ):
+        shutil.copytree(PLUGINS / name, inside / "plugins" / name)
+    for name in ("__init__.py", "type_checking.py", "tables.py"):
+        shutil.copy(
+            PLUGINS / "module_utils/gpu_stack" / name, inside / "plugins/module_utils/gpu_stack"
+        )
+    shutil.copytree(ROOT / "playbooks", inside / "playbooks")
+    for name, data in playbooks.render().items():
+        (path / name).write_bytes(data)
+    (inside / "plugins" / "modules" / f"{module}.py").write_text(text)
+    (path / "lock.yml").write_text("---\ngpu_lock: {format: 1, digest: x}\n")
+    (path / "stacks" / "gpu_lock.yml").write_text("---\ngpu_lock: {digest: x}\n")
+    (path / "ansible.cfg").write_text("[defaults]\ninterpreter_python = auto_silent\n")
+    hosts: dict[str, Any] = {"gpu01": {"gpu_stack": {"tensorflow": "2.9"}}, "web01": {}}
+    inventory = {"all": {"hosts": hosts, "vars": LOCAL}}
+    (path / "lab" / "hosts.yml").write_text(json.dumps(inventory))
+    return path
+
+
+def add_host(path: Path, name: str, variables: dict[str, Any]) -> None:
+    """One more host in the project's inventory."""
+    file = path / "lab" / "hosts.yml"
+    inventory = json.loads(file.read_text())
+    inventory["all"]["hosts"][name] = variables
+    file.write_text(json.dumps(inventory))
+
+
+def ask(path: Path, *arguments: str, says: dict[str, Any]) -> tuple[int, str]:
+    """(exit code, standard output) of a command, to which the host's module says this."""
+    (path / ANSWER).write_text(json.dumps(says))
+    command, *rest = arguments
+    done = CliRunner().invoke(cli.app, [command, "--project", str(path), *rest])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout

@@ -1,0 +1,128 @@
+"""`provision accept` and accept.yml: what is shown, written and answered as exit code."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_stack.acceptance import judge, words
+from typer.testing import CliRunner
+
+from provision import cli
+from tests.unit.acceptance.machines import machine
+from tests.unit.run import examined
+
+MODULE = """\
+import json, os
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({"declared": {"type": "int"}}, supports_check_mode=True)
+answer = json.load(open(os.environ["ACCEPT_ANSWER"]))
+if "fails" in answer:
+    module.fail_json(msg=answer["fails"])
+answer["acceptance"]["declared"] = module.params["declared"]
+module.exit_json(**answer)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ACCEPT_ANSWER", str(tmp_path / examined.ANSWER))
+    monkeypatch.delenv("PROVISION_REPORT_DIR", raising=False)
+    return examined.project(tmp_path, "gpu_acceptance", MODULE)
+
+
+def answer(*, lanes: int = 16) -> dict[str, Any]:
+    """The module's answer about two cards, the second of them with so many lanes."""
+    facts = machine("Tesla T4", 2)
+    facts["nvml"]["gpus"][1]["pcie"]["width"] = lanes
+    verdict = judge.judge(facts)
+    return {"acceptance": verdict, "lines": words.faults(verdict)}
+
+
+def ask(project: Path, *arguments: str, says: dict[str, Any]) -> tuple[int, str]:
+    return examined.ask(project, "accept", *arguments, says=says)
+
+
+def test_a_host_that_is_well_is_accepted(project: Path) -> None:
+    code, said = ask(project, says=answer())
+    assert code == 0
+    assert said.startswith("gpu01: ok: 2 GPUs; checks: ")
+    assert len(said.splitlines()) == 1
+
+
+def test_a_sick_card_is_named_with_the_next_action(project: Path) -> None:
+    code, said = ask(project, says=answer(lanes=4))
+    assert code == 5
+    host, card = said.splitlines()
+    assert host.startswith("gpu01: degraded: 2 GPUs; checks: ")
+    assert card.startswith("  GPU 1 GPU-00000001-1111-2222-3333-444444444444 (Tesla T4, serial ")
+    assert "degraded: the PCIe link has 4 of 16 lanes; next: reseat (" in card
+
+
+def test_json_is_the_report_and_nothing_else(project: Path) -> None:
+    code, said = ask(project, "--json", says=answer(lanes=4))
+    data = json.loads(said)
+    assert code == 5
+    assert data == json.loads((project / "report" / "acceptance.json").read_text())
+    assert data["hosts"]["gpu01"]["status"] == "degraded"
+    assert data["hosts"]["gpu01"]["acceptance"]["gpus"][1]["verdict"] == "degraded"
+    assert "web01" not in data["hosts"]
+
+
+def test_the_last_runs_report_stays(project: Path) -> None:
+    (project / "report").mkdir()
+    (project / "report" / "report.json").write_text("as it was")
+    ask(project, says=answer())
+    assert (project / "report" / "report.json").read_text() == "as it was"
+
+
+def test_the_inventorys_count_goes_to_the_host(project: Path) -> None:
+    examined.add_host(project, "gpu01", {"gpu_stack": {"tensorflow": "2.9"}, "gpu_count": 4})
+    _code, said = ask(project, "--json", says=answer())
+    assert json.loads(said)["hosts"]["gpu01"]["acceptance"]["declared"] == 4
+
+
+def test_a_host_that_is_not_reached_has_exit_code_4_and_the_others_are_judged(
+    project: Path,
+) -> None:
+    examined.add_host(project, "gpu02", examined.UNREACHABLE)
+    code, said = ask(project, says=answer(lanes=4))
+    assert code == 4
+    assert "gpu01: degraded" in said
+    assert "gpu02: unreachable\n" in said
+    assert "    cure: the host answers, but no ssh server does at that port" in said
+
+
+def test_a_host_that_can_not_be_judged_is_no_sick_one(project: Path) -> None:
+    code, said = ask(project, says={"fails": "no Python there"})
+    assert code == 4
+    assert said.splitlines() == ["gpu01: error", "  no Python there"]
+
+
+def test_plain_ansible_says_the_same(project: Path) -> None:
+    says = answer(lanes=4)
+    (project / examined.ANSWER).write_text(json.dumps(says))
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "accept.yml", "-i", "lab"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    entry = {"status": "degraded", "message": "", "acceptance": says["acceptance"]}
+    for line in words.host("gpu01", copy.deepcopy(entry)):
+        assert line in done.stdout.splitlines()
+
+
+def test_a_project_of_an_earlier_version_is_to_be_rendered(project: Path) -> None:
+    (project / "accept.yml").unlink()
+    (project / examined.ANSWER).write_text(json.dumps(answer()))
+    done = CliRunner().invoke(cli.app, ["accept", "--project", str(project)])
+    assert "there is no accept.yml" in str(done.exception)
+    assert "provision render" in str(done.exception)
