@@ -32,6 +32,7 @@ from provision.catalog.rows import (
     PlatformRow,
     TensorflowRow,
     TransitionalRow,
+    XidRow,
 )
 from provision.errors import InputError
 from provision.yaml_text import Loader
@@ -57,6 +58,7 @@ class Catalog(BaseModel):
     nvidia_driver_packages: list[NvidiaDriverPackagesRow]
     nvidia_keys: list[NvidiaKeyRow]
     engines: list[EngineRow]
+    xids: list[XidRow]
     # {part: its rows} of the components that have a file in catalog/own.
     own: dict[str, list[Any]]
 
@@ -84,6 +86,7 @@ CATALOG_FILES = (
     "tensorflow",
     "sources",
     "container",
+    "xids",
     *(f"own/{name}" for name in OWN),
 )
 

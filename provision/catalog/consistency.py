@@ -35,7 +35,14 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "nvidia_driver_packages": ("distribution", "first"),
     "nvidia_keys": ("fingerprint",),
     "engines": ("platform",),
+    "xids": ("number",),
     **{part: fields for own in OWN.values() for part, fields in own.IDENTITY.items()},
+}
+# The actions that each severity of an Xid may have.
+ACTIONS: dict[str, tuple[str, ...]] = {
+    "failed": ("reset", "reboot", "reseat", "service"),
+    "degraded": ("watch", "reset", "reboot", "service"),
+    "user": ("nothing",),
 }
 # (part, its field, the part with a row of that value, the field of that row)
 NAMED: tuple[tuple[str, str, str, str], ...] = (
@@ -90,6 +97,7 @@ def faults(catalog: Catalog) -> Iterator[Fault]:
     yield from _capabilities(catalog)
     yield from _gaps(catalog)
     yield from _drivers(catalog)
+    yield from _xids(catalog)
 
 
 def _place(part: str, row: Any) -> str:
@@ -208,3 +216,14 @@ def _drivers(catalog: Catalog) -> Iterator[Fault]:
             if Version(row.driver_minimum) < Version(minimum):
                 message = "driver_minimum is older than its CUDA's"
                 yield Fault(_place(part, row), message, row.driver_minimum, f"{minimum} or newer")
+
+
+def _xids(catalog: Catalog) -> Iterator[Fault]:
+    """An action that its severity can't have: a failed card that nobody must touch."""
+    for row in catalog.xids:
+        for verdict in (row, *row.says):
+            may = ACTIONS[verdict.severity]
+            if verdict.action not in may:
+                message = f"action does not fit {verdict.severity}"
+                expected = f"one of {', '.join(may)}"
+                yield Fault(_place("xids", row), message, verdict.action, expected)

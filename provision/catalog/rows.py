@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from packaging.version import Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -331,6 +331,30 @@ class NvidiaKeyRow(Row):
     sha256: Sha256 | None
     signs: list[str]
     refused_by: list[str]
+
+
+class XidVerdict(BaseModel):
+    """What an Xid says about the card, and what is to be done about it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    severity: Literal["failed", "degraded", "user"]
+    action: Literal["nothing", "watch", "reset", "reboot", "reseat", "service"]
+
+
+class XidSays(XidVerdict):
+    """The verdict where the driver's message has these words."""
+
+    words: str
+
+
+class XidRow(Row, XidVerdict):
+    """An Xid error: NVIDIA's name for it, and its verdict where no words of `says` are heard."""
+
+    number: int
+    name: str
+    note: str = ""
+    says: list[XidSays] = []
 
 
 class EngineRow(Row):

@@ -6,9 +6,11 @@ generations of GPUs once began with another driver branch there than in the cata
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from provision.catalog import Catalog
+from provision.catalog.rows import XidVerdict
 
 PATH = "plugins/module_utils/gpu_stack/tables.py"
 
@@ -38,6 +40,7 @@ def render(catalog: Catalog) -> dict[str, bytes]:
         + _mapping("NEWEST_GCC", compilers)
         + "\n# podman's release: the newest CDI specification that it reads from then on.\n"
         + f"PODMAN_CDI = {specifications!r}\n"
+        + _xids(catalog)
     )
     return {PATH: text.encode()}
 
@@ -49,3 +52,31 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _mapping(name: str, rows: Iterable[tuple[str, object]]) -> str:
     lines = "".join(f'    "{key}": {value!r},\n' for key, value in rows)
     return f"{name} = {{\n{lines}}}\n"
+
+
+def _xids(catalog: Catalog) -> str:
+    names = "".join(
+        f"    {row.number}: {_texts(row.name, *_verdict(row))},\n" for row in catalog.xids
+    )
+    says = ""
+    for row in catalog.xids:
+        cases = [_texts(one.words, *_verdict(one)) for one in row.says]
+        if len(cases) == 1:
+            says += f"    {row.number}: ({cases[0]},),\n"
+        elif cases:
+            lines = "".join(f"        {case},\n" for case in cases)
+            says += f"    {row.number}: (\n{lines}    ),\n"
+    return (
+        "\n# NVIDIA's Xid errors: name, severity, action.\n"
+        f"XIDS = {{\n{names}}}\n"
+        "\n# Words of an Xid's message that decide instead, the first that is in it.\n"
+        f"XID_SAYS = {{\n{says}}}\n"
+    )
+
+
+def _verdict(verdict: XidVerdict) -> tuple[str, str]:
+    return verdict.severity, verdict.action
+
+
+def _texts(*texts: str) -> str:
+    return f"({', '.join(json.dumps(text) for text in texts)})"

@@ -10,9 +10,11 @@ import yaml
 
 from provision.catalog import CATALOG_FILES, Catalog, load, parse
 from provision.catalog.consistency import IDENTITY, Fault, faults
+from provision.catalog.rows import XidSays
 from provision.errors import InputError
 
 CATALOG = load()
+NOT_TO_WATCH = XidSays(words="Fatal", severity="failed", action="watch")
 FOLDER = Path(__file__).parents[3] / "provision" / "catalog"
 
 
@@ -71,6 +73,10 @@ def test_a_row_that_is_there_twice_is_named_once(part: str) -> None:
         ("tensorflow", {"pythons": ["3.7", "3.9"]}, "a Python is left out"),
         ("cuda", {"driver_minimum": "400.1"}, "driver_minimum is older than its CUDA's"),
         ("tensorflow", {"driver_minimum": "400.1"}, "driver_minimum is older than its CUDA's"),
+        ("xids", {"severity": "failed", "action": "watch"}, "action does not fit failed"),
+        ("xids", {"says": [NOT_TO_WATCH]}, "action does not fit failed"),
+        ("xids", {"severity": "user", "action": "reset"}, "action does not fit user"),
+        ("xids", {"severity": "degraded", "action": "nothing"}, "action does not fit degraded"),
     ],
 )
 def test_a_row_that_does_not_fit_the_others_is_named(
