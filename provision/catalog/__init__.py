@@ -24,6 +24,7 @@ from provision.catalog.rows import (
     DriverRow,
     EngineRow,
     GenerationRow,
+    GpuFigureRow,
     NvidiaDriverPackagesRow,
     NvidiaKeyRow,
     NvidiaPackagesRow,
@@ -47,6 +48,7 @@ class Catalog(BaseModel):
     transitional: list[TransitionalRow]
     driver_branches: list[DriverBranchRow]
     generations: list[GenerationRow]
+    gpu_figures: list[GpuFigureRow]
     cuda: list[CudaRow]
     cuda_releases: list[CudaReleaseRow]
     cudnn: list[CudnnRow]
@@ -78,6 +80,7 @@ CATALOG_FILES = (
     "drivers",
     "driver_branches",
     "generations",
+    "gpu_figures",
     "cuda",
     "cuda_releases",
     "cudnn",
