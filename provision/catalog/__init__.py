@@ -24,6 +24,7 @@ from provision.catalog.rows import (
     DriverRow,
     EngineRow,
     GenerationRow,
+    GpuFigureRow,
     NvidiaDriverPackagesRow,
     NvidiaKeyRow,
     NvidiaPackagesRow,
@@ -48,6 +49,7 @@ class Catalog(BaseModel):
     transitional: list[TransitionalRow]
     driver_branches: list[DriverBranchRow]
     generations: list[GenerationRow]
+    gpu_figures: list[GpuFigureRow]
     cuda: list[CudaRow]
     cuda_releases: list[CudaReleaseRow]
     cudnn: list[CudnnRow]
@@ -80,6 +82,7 @@ CATALOG_FILES = (
     "drivers",
     "driver_branches",
     "generations",
+    "gpu_figures",
     "cuda",
     "cuda_releases",
     "cudnn",

@@ -25,6 +25,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "transitional": ("platform", "package"),
     "driver_branches": ("branch",),
     "generations": ("name",),
+    "gpu_figures": ("name",),
     "cuda": ("platform", "release"),
     "cuda_releases": ("release",),
     "cudnn": ("version", "cuda", "architecture"),
@@ -98,6 +99,8 @@ def faults(catalog: Catalog) -> Iterator[Fault]:
     yield from _gaps(catalog)
     yield from _drivers(catalog)
     yield from _xids(catalog)
+
+    yield from _product_names(catalog)
 
 
 def _place(part: str, row: Any) -> str:
@@ -227,3 +230,15 @@ def _xids(catalog: Catalog) -> Iterator[Fault]:
                 message = f"action does not fit {verdict.severity}"
                 expected = f"one of {', '.join(may)}"
                 yield Fault(_place("xids", row), message, verdict.action, expected)
+
+
+def _product_names(catalog: Catalog) -> Iterator[Fault]:
+    """A name or alias by which a GPU would have another's figures."""
+    owners: dict[str, str] = {}
+    for row in catalog.gpu_figures:
+        for name in row.products:
+            if name in owners:
+                message = "this name has figures already"
+                got = f"{name}, which is {owners[name]}'s"
+                yield Fault(_place("gpu_figures", row), message, got, "names of its own")
+            owners[name] = row.name

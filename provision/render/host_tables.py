@@ -7,10 +7,11 @@ generations of GPUs once began with another driver branch there than in the cata
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 
 from provision.catalog import Catalog
-from provision.catalog.rows import XidVerdict
+from provision.catalog.rows import GpuFigureRow, XidVerdict
 
 PATH = "plugins/module_utils/gpu_stack/tables.py"
 
@@ -41,8 +42,41 @@ def render(catalog: Catalog) -> dict[str, bytes]:
         + "\n# podman's release: the newest CDI specification that it reads from then on.\n"
         + f"PODMAN_CDI = {specifications!r}\n"
         + _xids(catalog)
+        + _figures(catalog.gpu_figures)
     )
     return {PATH: text.encode()}
+
+
+def _figures(rows: list[GpuFigureRow]) -> str:
+    """Two tables: the figures by name, each row with the place of its source in the other."""
+    sources = list(dict.fromkeys(_link(row) for row in rows))
+    figures = (
+        (name, (*map(_short, _values(row)), sources.index(_link(row))))
+        for row in rows
+        for name in row.products
+    )
+    links = "".join(f'    "{link}",\n' for link in sources)
+    return (
+        "\n# Product name of NVML, without NVIDIA: the fields of acceptance/figures.py.\n"
+        "# fmt: off\n"
+        + _mapping("GPU_FIGURES", figures)
+        + f"# fmt: on\nGPU_FIGURE_SOURCES = (\n{links})\n"
+    )
+
+
+def _values(row: GpuFigureRow) -> list[object]:
+    """The figures of a row, in the order of its class."""
+    return list(row.model_dump(exclude={"name", "aliases", "source"}).values())
+
+
+def _link(row: GpuFigureRow) -> str:
+    """The first link of a source, which is NVIDIA's where one of them is."""
+    return re.sub(r".*?(https?://[^\s;,)]+).*", r"\1", row.source)
+
+
+def _short(value: object) -> object:
+    """A whole number without its point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _numbers(version: str) -> tuple[int, ...]:

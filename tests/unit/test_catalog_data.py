@@ -14,6 +14,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from provision.catalog import load
+from provision.catalog.gpu_figures import figures
+from provision.catalog.gpus import gpu
 from provision.render import host_tables
 from provision.verify.checks import nvidia_container_toolkit
 
@@ -116,6 +118,51 @@ def test_known_gpus() -> None:
         ("H100 80GB HBM3", "Hopper", "9.0"),
         ("B200", "Blackwell", "10.0"),
     ]
+
+
+def test_figures_are_found_by_every_drivers_name() -> None:
+    found = figures("NVIDIA GeForce RTX 2080 Ti")
+    assert found is not None
+    assert (found.fp32_tflops, found.memory_mib, found.pcie_width) == (13.4, 11264, None)
+    for name in ("GeForce RTX 2080 Ti", " NVIDIA  GeForce RTX 2080 Ti"):
+        assert figures(name) is found
+    assert figures("NVIDIA A100-SXM-80GB") is figures("A100-SXM4-80GB") is not None
+    for name in ("GEFORCE RTX 2080 TI", "GeForce RTX 2080", "RTX 2080 Ti", "NVIDIA", ""):
+        assert figures(name) is None
+
+
+# The PCIe of each generation's cards; the first with MIG and row remapping is Ampere.
+PCIE_OF = {
+    **dict.fromkeys(("Kepler", "Pascal", "Volta", "Turing"), 3),
+    **dict.fromkeys(("Ampere", "Ada"), 4),
+    **dict.fromkeys(("Hopper", "Blackwell"), 5),
+}
+
+
+def test_figures_fit_what_the_gpu_is() -> None:
+    """A figure in a wrong row, or with a wrong power of ten, would condemn good cards."""
+    names = {name for d in read(CATALOG / "gpus.json")["devices"] for name in known(d)}
+    for row in load().gpu_figures:
+        assert row.products[0] in names, row.name
+        generation = gpu(row.products[0]).generation
+        assert row.pcie_generation in {PCIE_OF[generation], None}, row.name
+        if PCIE_OF[generation] == 3:
+            assert (row.mig, row.row_remapping) == (False, False), row.name
+        if generation in {"Kepler", "Pascal"}:
+            assert row.fp16_tensor_tflops is None, row.name
+        if row.fp32_tflops and row.memory_gb_per_s:
+            assert 9 < 1000 * row.fp32_tflops / row.memory_gb_per_s < 110, row.name
+        if row.fp32_tflops and row.fp16_tensor_tflops:
+            assert 1.9 < row.fp16_tensor_tflops / row.fp32_tflops < 17, row.name
+        size = re.search(r"(\d+) ?GB", row.name)
+        assert size is None or row.memory_mib == int(size[1]) * 1024, row.name
+        wired = bool(re.search("SXM|HBM3|H200", row.name))
+        assert wired == bool(row.nvlink_links), row.name
+
+
+def known(device: dict[str, Any]) -> set[str]:
+    """The names of a device; one of several cards has them as "Quadro RTX 6000/8000"."""
+    return {device["name"], *device.get("also", ())}
 
 
 def test_hosts_and_generator_know_the_same_facts() -> None:

@@ -77,6 +77,8 @@ def test_a_row_that_is_there_twice_is_named_once(part: str) -> None:
         ("xids", {"says": [NOT_TO_WATCH]}, "action does not fit failed"),
         ("xids", {"severity": "user", "action": "reset"}, "action does not fit user"),
         ("xids", {"severity": "degraded", "action": "nothing"}, "action does not fit degraded"),
+        ("gpu_figures", {"aliases": ["NVIDIA Tesla T4"]}, "this name has figures already"),
+        ("gpu_figures", {"aliases": ["K8", "NVIDIA  K8"]}, "this name has figures already"),
     ],
 )
 def test_a_row_that_does_not_fit_the_others_is_named(
@@ -139,6 +141,34 @@ def test_a_row_without_a_source_is_refused(file: str, part: str, place: int) -> 
     with pytest.raises(InputError, match="Field required") as caught:
         parse(catalog)
     assert caught.value.where == f"catalog: {part}.{place}.source"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("pcie_generation", 0),
+        ("pcie_generation", 7),
+        ("pcie_width", 12),
+        ("fp32_tflops", 0),
+        ("fp16_tensor_tflops", -65),
+        ("memory_gb_per_s", "300 GB/s"),
+        ("memory_mib", 0),
+        ("memory_mib", 15.75),
+        ("ecc", 1),
+        ("nvlink_links", -1),
+        ("power_limit_w", -70),
+        ("tflops", 8.1),
+    ],
+)
+def test_a_figure_that_no_gpu_can_have_is_refused(field: str, value: object) -> None:
+    catalog = texts()
+    data = yaml.safe_load(catalog["gpu_figures"])
+    data["gpu_figures"][1][field] = value
+    catalog["gpu_figures"] = yaml.safe_dump(data)
+    with pytest.raises(InputError) as caught:
+        parse(catalog)
+    assert caught.value.where.startswith(f"catalog: gpu_figures.1.{field}")
+    assert caught.value.got == repr(value)
 
 
 def test_a_part_that_nobody_knows_is_refused() -> None:
