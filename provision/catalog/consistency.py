@@ -99,7 +99,6 @@ def faults(catalog: Catalog) -> Iterator[Fault]:
     yield from _gaps(catalog)
     yield from _drivers(catalog)
     yield from _xids(catalog)
-
     yield from _product_names(catalog)
 
 

@@ -81,7 +81,7 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
         gpu,
         xids=_of(gpu, facts["log"]),
         like=_like(gpu, facts["nvml"]["gpus"]),
-        figures=figures.of(gpu.get("name")),
+        figures=figures.figures(gpu.get("name") or ""),
     )
     checks = []
     for name, check in OF_GPU:

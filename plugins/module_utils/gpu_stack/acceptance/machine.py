@@ -78,8 +78,9 @@ def _log(context: Context) -> str | None:
         return None
     for argv in (kernel_log.JOURNAL, ("dmesg",)):
         result = context.run(["timeout", str(LOG_PATIENCE), *argv])
-        if result.rc == 0 and result.out.strip():
-            return result.out
+        output: str = result.out
+        if result.rc == 0 and output.strip():
+            return output
     return None
 
 

@@ -21,7 +21,7 @@ def pcie_width(gpu: dict[str, Any]) -> dict[str, Any]:
     if now < possible:
         reason = "the PCIe link has {0} of {1} lanes".format(now, possible)
         return finding(DEGRADED, reason, action="reseat", threshold=possible, source="card")
-    own = (gpu["figures"] or {}).get("pcie_width")
+    own = gpu["figures"] and gpu["figures"].pcie_width
     if own and now < own:
         return ok(
             "{0} lanes, all of its slot's; the card has {1}".format(now, own),
