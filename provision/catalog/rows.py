@@ -19,7 +19,7 @@ def _sourced(text: str) -> str:
 Source = Annotated[str, AfterValidator(_sourced)]
 Fingerprint = Annotated[str, Field(pattern=r"^[0-9A-F]{40}$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Rate = Annotated[float, Field(gt=0)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0)]
 
 

@@ -152,6 +152,7 @@ def test_a_row_without_a_source_is_refused(file: str, part: str, place: int) -> 
         ("fp32_tflops", 0),
         ("fp16_tensor_tflops", -65),
         ("memory_gb_per_s", "300 GB/s"),
+        ("memory_gb_per_s", float("inf")),
         ("memory_mib", 0),
         ("memory_mib", 15.75),
         ("ecc", 1),
