@@ -50,6 +50,8 @@ def one(text: str) -> Xid:
          "0000:01:00.0", 31, "Ch 00000010, engmask 00000101, intr 10000000"),
         ("NVRM: Xid (PCI:0000:01:00): 8, Channel 00000010", "0000:01:00.0", 8, "Channel 00000010"),
         (LOST, "0000:17:00.0", 79, "GPU has fallen off the bus."),
+        ("NVRM: Xid (PCI:0000:17:00): 48, pid='<unknown>', name=<unknown>, DBE, at 0x1",
+         "0000:17:00.0", 48, "DBE, at 0x1"),
         ("NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: New row marked for remapping, "
          "reset gpu to activate.",
          "0000:10:1c.0", 63, "Row Remapper: New row marked for remapping, reset gpu to activate."),
@@ -103,8 +105,9 @@ def test_when_it_was(prefix: str, time: float | None) -> None:
         "   " + LOST,
         "1764112483.123456 gpu1 python[7]: " + LOST,
         "1764112483.123456 gpu1 kernel: a.out[9]: segfault in " + LOST,
-        "[    3.141593] [evil] " + LOST,
+        "[    3.141593] [evil 7] " + LOST,
         "[    3.141593] nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 28006, Non-fatal",
+        "[    3.141593] NVRM: SXid (PCI:0000:c1:00): 28006, Non-fatal",
         "[    3.141593] NVRM: Xid (PCI:0000:17:00): 79x, GPU",
         "[    3.141593] NVRM: Xid (PCI:0000:17:00): ٧٩, GPU",
         "[    3.141593] NVRM: Xid (PCI:zzzz:17:00): 79, GPU",
@@ -177,6 +180,7 @@ def test_a_lost_card_without_an_xid(printed: Callable[..., str]) -> None:
     legacy = at_start.replace("fallen off the bus", "gone")
     assert kernel_log.xids(printed(legacy)) == []
     assert kernel_log.xids(printed(at_start.split("\n")[0])) == []
+    assert kernel_log.xids(printed(at_start.split("\n")[0]).rstrip("\n")) == []
 
 
 def test_a_lost_card_with_an_xid_is_told_once() -> None:
@@ -217,6 +221,10 @@ def test_a_serial_number_that_may_be_of_two_cards_is_nobodys() -> None:
         "NVRM: GPU Board Serial Number: 1324021099999",
     )
     assert {card.serial for card in kernel_log.cards(text).values()} == {None}
+    text = journal(
+        f"NVRM: GPU at PCI:0000:17:00: {A}", LOST, "NVRM: GPU Board Serial Number: 1324021045678"
+    )
+    assert kernel_log.cards(text) == {"0000:17:00.0": Card(A, None)}
 
 
 def test_a_long_line_takes_no_time() -> None:
