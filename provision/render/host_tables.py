@@ -1,4 +1,4 @@
-"""The catalog's compatibility facts for hosts: a Python module that the look imports.
+"""The catalog's facts for hosts: a module that the look imports, and one for acceptance.
 
 Hosts judge their state without the generator. A second table kept by hand would drift: three
 generations of GPUs once began with another driver branch there than in the catalog.
@@ -14,17 +14,20 @@ from provision.catalog import Catalog
 from provision.catalog.rows import GpuFigureRow, XidVerdict
 
 PATH = "plugins/module_utils/gpu_stack/tables.py"
+# By itself: the ordinary look carries the other one to every host.
+ACCEPTANCE = "plugins/module_utils/gpu_stack/acceptance/tables.py"
 
 _HEADER = '''\
-"""Which versions fit what. Rendered from provision/catalog by `provision roles sync`;
-edit the catalog, where each fact has its source.
+"""{title}
+
+Rendered from provision/catalog by `provision roles sync`; edit that: each fact has its source there.
 """
 
 '''
 
 
 def render(catalog: Catalog) -> dict[str, bytes]:
-    """The module, by its path in the collection."""
+    """The modules, by their paths in the collection."""
     windows = (
         (row.name, (int(row.driver_first), int(row.driver_last) if row.driver_last else None))
         for row in catalog.generations
@@ -34,17 +37,20 @@ def render(catalog: Catalog) -> dict[str, bytes]:
         (_numbers(row.since), _numbers(row.newest)) for row in catalog.rows("podman_cdi")
     )
     text = (
-        _HEADER
+        _HEADER.format(title="Which versions fit what.")
         + "# GPU generation: first (of those from 418 on) and last driver branch, or None.\n"
         + _mapping("DRIVER_BRANCHES", windows)
         + "\n# CUDA release: the newest gcc that its nvcc takes.\n"
         + _mapping("NEWEST_GCC", compilers)
         + "\n# podman's release: the newest CDI specification that it reads from then on.\n"
         + f"PODMAN_CDI = {specifications!r}\n"
+    )
+    acceptance = (
+        _HEADER.format(title="What errors mean, and what GPUs should be.")
         + _xids(catalog)
         + _figures(catalog.gpu_figures)
     )
-    return {PATH: text.encode()}
+    return {PATH: text.encode(), ACCEPTANCE: acceptance.encode()}
 
 
 def _figures(rows: list[GpuFigureRow]) -> str:
@@ -101,7 +107,7 @@ def _xids(catalog: Catalog) -> str:
             lines = "".join(f"        {case},\n" for case in cases)
             says += f"    {row.number}: (\n{lines}    ),\n"
     return (
-        "\n# NVIDIA's Xid errors: name, severity, action.\n"
+        "# NVIDIA's Xid errors: name, severity, action.\n"
         f"XIDS = {{\n{names}}}\n"
         "\n# Words of an Xid's message that decide instead, the first that is in it.\n"
         f"XID_SAYS = {{\n{says}}}\n"

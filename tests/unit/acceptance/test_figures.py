@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_stack import tables
+from gpu_stack.acceptance import tables
 from gpu_stack.acceptance.figures import Figures, figures, product
 
 from provision.catalog import load, rows

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import collections
 
-from ..tables import GPU_FIGURE_SOURCES, GPU_FIGURES
 from ..type_checking import TYPE_CHECKING
+from .tables import GPU_FIGURE_SOURCES, GPU_FIGURES
 
 if TYPE_CHECKING:
     from typing import Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 
-from ..tables import XID_SAYS, XIDS
+from .tables import XID_SAYS, XIDS
 
 # name: NVIDIA's. severity: failed, degraded or user. action: nothing, watch, reset, reboot, reseat
 # or service; see provision/catalog/xids.yml.
