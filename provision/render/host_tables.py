@@ -20,7 +20,7 @@ ACCEPTANCE = "plugins/module_utils/gpu_stack/acceptance/tables.py"
 _HEADER = '''\
 """{title}
 
-Rendered from provision/catalog by `provision roles sync`; edit that: each fact has its source there.
+Rendered from provision/catalog by `provision roles sync`; edit that, where facts have sources.
 """
 
 '''

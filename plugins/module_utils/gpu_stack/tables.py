@@ -1,6 +1,6 @@
 """Which versions fit what.
 
-Rendered from provision/catalog by `provision roles sync`; edit that: each fact has its source there.
+Rendered from provision/catalog by `provision roles sync`; edit that, where facts have sources.
 """
 
 # GPU generation: first (of those from 418 on) and last driver branch, or None.

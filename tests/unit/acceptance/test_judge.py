@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from gpu_stack.acceptance import judge, topology, words
 
+from tests.collection import ROOT
 from tests.unit.acceptance.machines import FAULTS, Fault, event, healthy, machine
 
 Verdict = dict[str, Any]
@@ -128,3 +129,12 @@ def test_the_best_set_avoids_the_slowest_way() -> None:
 def test_sets_of_more_cards_than_can_be_tried_are_left_out() -> None:
     known = {f"{one}-{two}": "PIX" for two in range(17) for one in range(two)}
     assert topology.best_sets(known) == {}
+
+
+def test_the_page_names_every_check() -> None:
+    page = (ROOT / "docs" / "acceptance.md").read_text("utf-8")
+    for subject, checks in (("host", judge.OF_HOST), ("GPU", judge.OF_GPU)):
+        for name, _ in checks:
+            assert f"| `{name}` | {subject} |" in page
+    assert f"has {len(healthy())} healthy machines" in page
+    assert f"and {len(FAULTS)} faults" in page

@@ -1,6 +1,6 @@
 """What errors mean, and what GPUs should be.
 
-Rendered from provision/catalog by `provision roles sync`; edit that: each fact has its source there.
+Rendered from provision/catalog by `provision roles sync`; edit that, where facts have sources.
 """
 
 # NVIDIA's Xid errors: name, severity, action.
