@@ -213,7 +213,7 @@ class Simulated:
         return (
             "# This host has no GPU. What nvidia-smi and TensorFlow see here is SIMULATED by a\n"
             "# local lab: it answers questions about devices and can run no work.\n"
-            "# processes=PID:MIB,... makes NVML report work on GPU 0; gpuN.KEY=VALUE makes GPU N sick.\n"
+            "# processes=PID:MIB,... makes NVML report work on GPU 0; gpuN.KEY=VALUE is GPU N alone.\n"
         ) + "".join(f"{key}={value}\n" for key, value in pairs.items())
 
 

@@ -172,6 +172,7 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 #include "nvml_health.h"
 #include "nvml_mig.h"
 #include "nvml_links.h"
+#include "nvml_fields.h"
 
 nvmlReturn_t nvmlUnitGetCount(unsigned int *count) { return number(count, 0); }
 

@@ -22,6 +22,13 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link,
     return result ? result : number(active, (unsigned int)link_is_up(device, link));
 }
 
+/* nvmlNvlinkVersion_t: 2.0 up to Turing, 3.0, 4.0. */
+nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned int link,
+                                        unsigned int *version) {
+    nvmlReturn_t result = check_link(device, link);
+    return result ? result : number(version, gpu.major < 8 ? 2 : gpu.major == 8 ? 4 : 6);
+}
+
 /* The GPU at a link's other end: the one that is named, else the others in turn. */
 static int peer_of(nvmlDevice_t device, unsigned int link, unsigned int *peer) {
     char value[SIMULATED_LINE];

@@ -1,8 +1,30 @@
 /* What a GPU is: its name and numbers, and its place and link on the PCI bus. */
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned int length) {
+    char name[128];
     DEVICE(device);
-    return answer(text, length, gpu.name);
+    snprintf(name, sizeof name, "%s", gpu.name);
+    if (device->instance != WHOLE) /* as 1g.5gb: one slice, and its memory */
+        snprintf(name, sizeof name, "%s MIG 1g.%llugb", gpu.name, (gpu.memory_mib / 8 + 512) / 1024);
+    return answer(text, length, name);
+}
+
+/* nvmlBrandType_t: Tesla, GeForce, NVIDIA. */
+nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, unsigned int *brand) {
+    DEVICE(device);
+    return number(brand, !strncmp(gpu.name, "Tesla", 5) ? 2 : strstr(gpu.name, "GeForce") ? 5 : 14);
+}
+
+/* NVML_DEVICE_ARCH_...: Kepler, Volta, Turing, Ampere, Ada, Hopper. */
+nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned int *architecture) {
+    DEVICE(device);
+    switch (gpu.major) {
+    case 3: return number(architecture, 2);
+    case 7: return number(architecture, gpu.minor ? 6 : 5);
+    case 8: return number(architecture, gpu.minor == 9 ? 8 : 7);
+    case 9: return number(architecture, 9);
+    default: return NVML_ERROR_NOT_SUPPORTED;
+    }
 }
 
 /* Each card's own; what marks it as simulated is the model's. */

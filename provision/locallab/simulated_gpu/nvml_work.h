@@ -91,19 +91,28 @@ struct memory_v2 {
     unsigned long long total, reserved, unused, used;
 };
 
+/* An instance has an eighth of its GPU's, as the smallest has; what runs, runs on the whole. */
+static unsigned long long memory_mib(nvmlDevice_t device) {
+    return device->instance == WHOLE ? gpu.memory_mib : gpu.memory_mib / 8;
+}
+
+static unsigned long long memory_used(nvmlDevice_t device) {
+    return device->instance == WHOLE ? used(device) : 0;
+}
+
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct memory *memory) {
     DEVICE(device);
-    memory->total = gpu.memory_mib << 20;
-    memory->used = used(device);
+    memory->total = memory_mib(device) << 20;
+    memory->used = memory_used(device);
     memory->unused = memory->total - memory->used;
     return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct memory_v2 *memory) {
     DEVICE(device);
-    memory->total = gpu.memory_mib << 20;
+    memory->total = memory_mib(device) << 20;
     memory->reserved = 0;
-    memory->used = used(device);
+    memory->used = memory_used(device);
     memory->unused = memory->total - memory->used;
     return NVML_SUCCESS;
 }
