@@ -153,6 +153,11 @@ def model(name: str) -> Model:
     return MODELS[product(name)]
 
 
+def keys_of(name: str, count: int) -> keys.Host:
+    """What can be said of `count` GPUs of this model. Raises InputError for an unknown one."""
+    return keys.Host(product(name), count, model(name).healthy())
+
+
 @dataclass(frozen=True)
 class Simulated:
     """The content of /etc/gpu-simulated; `processes` are (pid, MiB) on GPU 0.
@@ -173,8 +178,9 @@ class Simulated:
 
     def __post_init__(self) -> None:
         for index, values in self.health.items():
-            keys.check(values, gpu=index, count=self.count)
-        keys.check(self.host, gpu=None, count=self.count)
+            keys_of(self.name, self.count).check(values, gpu=index)
+        if self.host:
+            keys_of(self.name, self.count).check(self.host, gpu=None)
 
     @property
     def cuda_version(self) -> str:
@@ -207,13 +213,12 @@ class Simulated:
             "uuids": ",".join(self.uuids()),
             "processes": ",".join(f"{pid}:{memory}" for pid, memory in self.processes),
             **row.healthy(),
-            "topology": "node",
             **keys.lines(self.health, self.host),
         }
         return (
             "# This host has no GPU. What nvidia-smi and TensorFlow see here is SIMULATED by a\n"
             "# local lab: it answers questions about devices and can run no work.\n"
-            "# processes=PID:MIB,... makes NVML report work on GPU 0; gpuN.KEY=VALUE is GPU N alone.\n"
+            "# processes=PID:MIB,... makes NVML report work on GPU 0; gpuN.KEY=VALUE is of GPU N.\n"
         ) + "".join(f"{key}={value}\n" for key, value in pairs.items())
 
 
@@ -227,9 +232,17 @@ def parse(text: str) -> dict[str, str]:
     return pairs
 
 
+FIRST_BUS = 0x3B
+
+
 def address(index: int) -> str:
     """The PCI address of a simulated GPU, each on its own bus as in real servers."""
-    return f"0000:{0x3B + index:02x}:00.0"
+    return f"0000:{FIRST_BUS + index:02x}:00.0"
+
+
+def number(address: str) -> int:
+    """Which GPU has this PCI address."""
+    return int(address.split(":")[1], 16) - FIRST_BUS
 
 
 # PCIe generation -> the words of Linux for its speed (drivers/pci/pci.h: pci_speed_string).
@@ -259,7 +272,7 @@ def pci_tree(simulated: Simulated | None) -> dict[str, str]:
 def link(where: str, row: Model, sick: Mapping[str, str]) -> dict[str, str]:
     """The files of a card's PCIe link. What the link could be at most is the card's own."""
     healthy = row.healthy()
-    now = healthy | sick
+    now = {**healthy, **sick}
     return {
         f"{where}/current_link_speed": SPEEDS[now["pcie_generation"]] + "\n",
         f"{where}/current_link_width": now["pcie_width"] + "\n",

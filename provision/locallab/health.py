@@ -7,12 +7,11 @@ where it is typed and not found out when a check stays green.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from provision.errors import InputError
 
-MAXIMUM = 16  # GPUs of a host: SIMULATED_MAXIMUM in simulated.h
 LINKS = 36  # NVML_NVLINK_MAX_LINKS
 TOPOLOGY = ("internal", "single", "multiple", "hostbridge", "node", "system")
 
@@ -98,48 +97,96 @@ PAIR = re.compile(r"topology\.(\d{1,2})-(\d{1,2})", re.ASCII)
 OF_A_GPU = re.compile(r"gpu(\d{1,2})\.(\w+)", re.ASCII)
 
 
-def check(values: Mapping[str, str], *, gpu: int | None, count: int) -> None:
-    """Raises InputError for what can't be said of this GPU, or of the host where `gpu` is None.
-
-    `count` is how many GPUs the host has.
-    """
-    if gpu is not None and not 0 <= gpu < count:
-        raise InputError("there is no such GPU", got=str(gpu), expected=_places(count))
-    for name, value in values.items():
-        key = _key(name, gpu=gpu, count=count)
-        if not key.takes(value):
-            raise InputError(f"{name} can't be this", got=value, expected=key.words)
+# {key: the key whose healthy value says that a model has the feature at all}
+NEEDS = {
+    **{key: key for key in ("serial", "fan", "remapped_rows", "retired_pages", "mig")},
+    **{key: "ecc_mode" for key in KEYS if key.startswith("ecc_")},
+    "mig_devices": "mig",
+}
 
 
-def check_names(names: Iterable[str], *, gpu: int | None, count: int) -> None:
-    """Raises InputError for a key that a GPU, or the host where `gpu` is None, does not have."""
-    for name in names:
-        _key(name, gpu=gpu, count=count)
+@dataclass(frozen=True)
+class Host:
+    """What decides about the keys of a host: its GPUs' name, their number, and `Model.healthy`."""
+
+    name: str
+    count: int
+    healthy: Mapping[str, str]
+
+    def check(self, values: Mapping[str, str | None], *, gpu: int | None) -> None:
+        """Raises InputError for what can't be said of this GPU, or of the host where it is None.
+
+        A value that is None takes the key back.
+        """
+        if gpu is not None and not 0 <= gpu < self.count:
+            raise InputError("there is no such GPU", got=str(gpu), expected=self._places)
+        for name, value in values.items():
+            key = _key(name) if gpu is None else self._key_of_gpu(name)
+            if value is not None and not key.takes(value):
+                raise InputError(f"{name} can't be this", got=value, expected=key.words)
+            if gpu is None:
+                self._check_places(name, value or "")
+
+    @property
+    def _places(self) -> str:
+        return f"0 to {self.count - 1}" if self.count else "a host with GPUs"
+
+    def _key_of_gpu(self, name: str) -> Key:
+        if name not in KEYS:
+            raise InputError(
+                "a simulated GPU has no such key",
+                got=name,
+                expected=", ".join(KEYS),
+                hint="leave out --gpu: it is the host's" if _is_of_host(name) else "",
+            )
+        if name in NEEDS and NEEDS[name] not in self.healthy:
+            raise InputError(f"no {self.name} has {name}, so nothing would show it", got=name)
+        return KEYS[name]
+
+    def _check_places(self, name: str, value: str) -> None:
+        """GPUs that the host's keys name must be there."""
+        pair = PAIR.fullmatch(name)
+        named = list(pair.groups()) if pair else []
+        if name == "missing" and value:
+            named = value.split(",")
+        if len(set(named)) != len(named) or any(int(place) >= self.count for place in named):
+            raise InputError(
+                "these are not GPUs of the host", got=value or name, expected=self._places
+            )
 
 
-def _key(name: str, *, gpu: int | None, count: int) -> Key:
-    table = HOST_KEYS if gpu is None else KEYS
-    if name in table:
-        return table[name]
-    pair = PAIR.fullmatch(name) if gpu is None else None
-    if pair is None:
-        other = KEYS if gpu is None else HOST_KEYS
+def _is_of_host(name: str) -> bool:
+    return name in HOST_KEYS or PAIR.fullmatch(name) is not None
+
+
+def _key(name: str) -> Key:
+    if not _is_of_host(name):
         raise InputError(
-            f"{'the host' if gpu is None else 'a simulated GPU'} has no {name}",
+            "a simulated host has no such key",
             got=name,
-            expected=", ".join([*table, *(["topology.I-J"] if gpu is None else [])]),
-            hint=("" if name not in other else f"{name} is a GPU's: say which by --gpu")
-            if gpu is None
-            else ("" if name not in other else f"{name} is the host's: leave out --gpu"),
+            expected=", ".join([*HOST_KEYS, "topology.I-J"]),
+            hint="say of which GPU with --gpu" if name in KEYS else "",
         )
-    one, another = (int(number) for number in pair.groups())
-    if one == another or max(one, another) >= count:
-        raise InputError("these are not two GPUs of the host", got=name, expected=_places(count))
-    return _TOPOLOGY
+    return HOST_KEYS.get(name, _TOPOLOGY)
 
 
-def _places(count: int) -> str:
-    return f"0 to {count - 1}" if count else "a host with GPUs"
+def owner(line: str) -> int | None:
+    """The GPU whose line of the file this is, -1 for the host; None for what is no sickness."""
+    found = OF_A_GPU.fullmatch(line)
+    if found and found[2] in KEYS:
+        return int(found[1])
+    return -1 if _is_of_host(line) else None
+
+
+def edited(text: str, values: Mapping[str, str | None]) -> str:
+    """The file's text with these lines set; those whose value is None are gone."""
+    kept = [
+        line
+        for line in text.splitlines()
+        if line.startswith("#") or line.split("=", 1)[0].strip() not in values
+    ]
+    new = [f"{name}={value}" for name, value in values.items() if value is not None]
+    return "".join(f"{line}\n" for line in [*kept, *new])
 
 
 def lines(gpus: Mapping[int, Mapping[str, str]], host: Mapping[str, str]) -> dict[str, str]:

@@ -125,6 +125,6 @@ nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDevice_t 
     }
     if (!topology_line(one->index, other->index, value) &&
         !topology_line(other->index, one->index, value) && !simulated_line("topology", value))
-        return NVML_ERROR_NOT_SUPPORTED;
+        strcpy(value, "node"); /* all on one processor's lanes, each behind its own port */
     return topology_level(value, level) ? NVML_SUCCESS : NVML_ERROR_UNKNOWN;
 }
