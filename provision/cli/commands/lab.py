@@ -176,9 +176,8 @@ def lab_sicken(
     host: Annotated[str, typer.Argument(metavar="HOST", help="A host of it.")],
     settings: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="KEY=VALUE...", help="What it is sick with; KEY alone takes it back."
-        ),
+        # Hidden: typer would write "<list[str]>" behind it; the text below explains it.
+        typer.Argument(metavar="KEY=VALUE", hidden=True),
     ] = None,
     number: Annotated[
         int | None,
@@ -189,7 +188,11 @@ def lab_sicken(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a simulated GPU sick, or healthy again, while the lab runs."""
+    """Make a simulated GPU sick, or healthy again, while the lab runs.
+
+    KEY=VALUE is what it is sick with, as lost=1; KEY alone takes that back.
+    docs/local-lab.md has all keys.
+    """
     values: dict[str, str | None] = {}
     for setting in settings or []:
         key, equals, value = setting.partition("=")
