@@ -53,14 +53,14 @@ static inline char *simulated_value(char *line) {
     return value;
 }
 
-/* The value of one line of the file; 0 where there is none. */
+/* The value of a line of the file, the last of its name; 0 where there is none. */
 static inline int simulated_line(const char *name, char value[SIMULATED_LINE]) {
     char line[SIMULATED_LINE], *found;
     int there = 0;
     FILE *file = fopen(SIMULATED_CONFIG, "r");
     if (!file)
         return 0;
-    while (!there && fgets(line, sizeof line, file)) {
+    while (fgets(line, sizeof line, file)) {
         found = simulated_value(line);
         if (found && !strcmp(line, name)) {
             memcpy(value, found, strlen(found) + 1);

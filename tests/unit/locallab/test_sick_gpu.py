@@ -173,6 +173,14 @@ def test_each_number_is_the_models_and_then_the_gpus_own(
     assert card.ask(name, *arguments, device=other, count=count) == healthy
 
 
+def test_a_line_that_is_appended_by_hand_counts(card: Card) -> None:
+    card.start(T4, {0: {"temperature": "40"}})
+    with card.config.open("a", encoding="ascii") as file:
+        file.write("gpu0.temperature=50\ntemperature=60\n")
+    assert card.ask("Temperature", 0) == 50
+    assert card.ask("Temperature", 0, device=card.device(1)) == 60
+
+
 def test_serial_and_vbios_are_the_cards_own(card: Card) -> None:
     card.start(T4, {0: {"serial": "0324217012345", "vbios": "90.04.38.00.03"}})
     assert card.text("Serial") == "0324217012345"

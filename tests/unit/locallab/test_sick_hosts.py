@@ -33,6 +33,12 @@ def test_every_key_is_read_by_a_library_under_its_name() -> None:
     assert missing == set()
 
 
+def test_every_key_is_in_the_documentation() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "local-lab.md").read_text("utf-8")
+    rows = "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
+    assert {key for key in (*health.KEYS, *health.HOST_KEYS) if f"`{key}`" not in rows} == set()
+
+
 @pytest.mark.parametrize(
     ("values", "number", "words"),
     [
