@@ -9,6 +9,18 @@ from __future__ import annotations
 
 from provision.locallab.host import LabHost, Shape
 from provision.locallab.lab import Lab, LabStatus, down, status, sweep, up
+from provision.locallab.sick import sicken
 from provision.locallab.vm import Virtual
 
-__all__ = ["Lab", "LabHost", "LabStatus", "Shape", "Virtual", "down", "status", "sweep", "up"]
+__all__ = [
+    "Lab",
+    "LabHost",
+    "LabStatus",
+    "Shape",
+    "Virtual",
+    "down",
+    "sicken",
+    "status",
+    "sweep",
+    "up",
+]

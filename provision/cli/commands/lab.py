@@ -170,6 +170,43 @@ def lab_down(name: LabName = "lab") -> None:
         say(f"there is no lab {name}")
 
 
+@lab_app.command("sicken")
+def lab_sicken(
+    name: LabName,
+    host: Annotated[str, typer.Argument(metavar="HOST", help="A host of it.")],
+    settings: Annotated[
+        list[str] | None,
+        # Hidden: typer would write "<list[str]>" behind it; the text below explains it.
+        typer.Argument(metavar="KEY=VALUE", hidden=True),
+    ] = None,
+    number: Annotated[
+        int | None,
+        typer.Option("--gpu", metavar="N", help="Which GPU; without it, the whole host.", min=0),
+    ] = None,
+    cure: Annotated[
+        bool, typer.Option("--cure", help="Take back first what was set before.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a simulated GPU sick, or healthy again, while the lab runs.
+
+    KEY=VALUE is what it is sick with, as lost=1; KEY alone takes that back.
+    docs/local-lab.md has all keys.
+    """
+    values: dict[str, str | None] = {}
+    for setting in settings or []:
+        key, equals, value = setting.partition("=")
+        values[key] = value if equals else None
+    lines = locallab.sicken(name, host, values, number=number, cure=cure)
+    if as_json:
+        print_json(lines)
+        return
+    for line, value in lines.items():
+        say(f"{line}={value}")
+    if not lines:
+        say(f"{host} is healthy")
+
+
 @lab_app.command("status")
 def lab_status(
     name: Annotated[

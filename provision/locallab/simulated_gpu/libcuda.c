@@ -31,6 +31,12 @@ static __thread void *current;
     if ((number) < 0 || (unsigned int)(number) >= gpu.count)                                     \
     return CUDA_ERROR_INVALID_DEVICE
 
+static void keep(unsigned int *kept, unsigned int index, const struct simulated *all) {
+    buses[*kept] = simulated_bus(index);
+    memcpy(gpu.uuids[*kept], all->uuids[index], sizeof all->uuids[index]);
+    (*kept)++;
+}
+
 /* Keep the devices that CUDA_VISIBLE_DEVICES names, in its order: indices, or beginnings of
  * UUIDs; the first that is invalid hides itself and all after it (CUDA C++ Programming Guide,
  * "CUDA Environment Variables"). Without it `CUDA_VISIBLE_DEVICES=-1` would not mean "no GPU". */
@@ -40,8 +46,10 @@ static void select_visible(void) {
     unsigned int index, kept = 0;
 
     if (!list) {
-        for (index = 0; index < gpu.count; index++)
-            buses[index] = simulated_bus(index);
+        for (index = 0; index < all.count; index++)
+            if (!simulated_is_gone(index))
+                keep(&kept, index, &all);
+        gpu.count = kept;
         return;
     }
     while (kept < all.count) {
@@ -55,10 +63,9 @@ static void select_visible(void) {
                 (length > 4 && !strncmp(list, all.uuids[index], length)))
                 break;
         }
-        if (index == all.count)
+        if (index == all.count || simulated_is_gone(index))
             break;
-        buses[kept] = simulated_bus(index);
-        memcpy(gpu.uuids[kept++], all.uuids[index], sizeof all.uuids[index]);
+        keep(&kept, index, &all);
         list += length + strspn(list + length, " ");
         if (*list++ != ',')
             break;
@@ -289,11 +296,12 @@ CUresult cuCtxSynchronize(void) {
 }
 
 CUresult cuMemGetInfo_v2(size_t *unused, size_t *total) {
-    struct simulated now;
+    struct simulated_work work;
+    unsigned int ordinal = current ? (unsigned int)((char *)current - contexts) : 0;
     READY;
-    simulated_read(&now);
-    *total = (size_t)now.memory_mib << 20;
-    *unused = (size_t)(now.memory_mib - simulated_used_mib(&now)) << 20;
+    simulated_work(buses[ordinal] - simulated_bus(0), &work);
+    *total = (size_t)gpu.memory_mib << 20;
+    *unused = (size_t)(gpu.memory_mib - simulated_used_mib(&work, gpu.memory_mib)) << 20;
     return CUDA_SUCCESS;
 }
 
@@ -361,51 +369,4 @@ CUresult cuGetErrorString(CUresult error, const char **text) {
 #define UNSUPPORTED(name)                                                                        \
     CUresult name(void);                                                                         \
     CUresult name(void) { return CUDA_ERROR_NOT_SUPPORTED; }
-
-UNSUPPORTED(cuGetExportTable)
-UNSUPPORTED(cuGetProcAddress)
-UNSUPPORTED(cuCtxCreate_v2)
-UNSUPPORTED(cuCtxDestroy_v2)
-UNSUPPORTED(cuCtxEnablePeerAccess)
-UNSUPPORTED(cuCtxDisablePeerAccess)
-UNSUPPORTED(cuEventElapsedTime)
-UNSUPPORTED(cuEventQuery)
-UNSUPPORTED(cuEventRecord)
-UNSUPPORTED(cuEventSynchronize)
-UNSUPPORTED(cuFuncGetAttribute)
-UNSUPPORTED(cuFuncSetAttribute)
-UNSUPPORTED(cuFuncSetCacheConfig)
-UNSUPPORTED(cuLaunchHostFunc)
-UNSUPPORTED(cuLaunchKernel)
-UNSUPPORTED(cuMemAlloc_v2)
-UNSUPPORTED(cuMemAllocHost_v2)
-UNSUPPORTED(cuMemAllocManaged)
-UNSUPPORTED(cuMemAllocPitch_v2)
-UNSUPPORTED(cuMemFree_v2)
-UNSUPPORTED(cuMemFreeHost)
-UNSUPPORTED(cuMemGetAddressRange_v2)
-UNSUPPORTED(cuMemHostAlloc)
-UNSUPPORTED(cuMemHostRegister_v2)
-UNSUPPORTED(cuMemHostUnregister)
-UNSUPPORTED(cuMemcpy)
-UNSUPPORTED(cuMemcpyDtoD_v2)
-UNSUPPORTED(cuMemcpyDtoDAsync_v2)
-UNSUPPORTED(cuMemcpyDtoH_v2)
-UNSUPPORTED(cuMemcpyDtoHAsync_v2)
-UNSUPPORTED(cuMemcpyHtoD_v2)
-UNSUPPORTED(cuMemcpyHtoDAsync_v2)
-UNSUPPORTED(cuMemsetD8_v2)
-UNSUPPORTED(cuMemsetD8Async)
-UNSUPPORTED(cuMemsetD32_v2)
-UNSUPPORTED(cuMemsetD32Async)
-UNSUPPORTED(cuModuleGetFunction)
-UNSUPPORTED(cuModuleGetGlobal_v2)
-UNSUPPORTED(cuModuleLoad)
-UNSUPPORTED(cuModuleLoadData)
-UNSUPPORTED(cuModuleLoadDataEx)
-UNSUPPORTED(cuModuleLoadFatBinary)
-UNSUPPORTED(cuModuleUnload)
-UNSUPPORTED(cuOccupancyMaxActiveBlocksPerMultiprocessor)
-UNSUPPORTED(cuPointerGetAttribute)
-UNSUPPORTED(cuStreamAddCallback)
-UNSUPPORTED(cuStreamWaitEvent)
+#include "cuda_unsupported.h"

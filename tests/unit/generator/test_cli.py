@@ -95,7 +95,7 @@ def test_init_says_each_next_step_and_keeps_reports_out_of_git(tmp_path: Path) -
 
 def test_every_help_fits_eighty_columns_and_shows_no_type_of_pythons() -> None:
     pages = [[], *([name] for name in commands())]
-    pages += [["lab", name] for name in ("up", "down", "status")]
+    pages += [["lab", name] for name in ("up", "down", "sicken", "status")]
     for page in pages:
         done = CliRunner().invoke(cli.app, [*page, "--help"], env={"COLUMNS": "80"})
         assert done.exit_code == 0, page
