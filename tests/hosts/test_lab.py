@@ -118,6 +118,34 @@ def test_work_on_a_gpu_is_reported_when_the_configuration_says_so(lab: Lab) -> N
     assert json.loads(answer(lab, host, f"python3 -c '{NVML}'"))[0] == ["Tesla T4", 1]
 
 
+HEALTH = """
+import ctypes, json
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+assert nvml.nvmlInit_v2() == 0
+device, width = ctypes.c_void_p(), ctypes.c_uint()
+lost = nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device))
+nvml.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(device))
+nvml.nvmlDeviceGetCurrPcieLinkWidth(device, ctypes.byref(width))
+print(json.dumps([lost, width.value]))
+"""
+
+
+def test_a_gpu_gets_sick_and_is_cured_while_the_lab_is_up(lab: Lab) -> None:
+    host, name = lab.hosts[0], lab.hosts[0].name
+    link = "cat /sys/bus/pci/devices/0000:3c:00.0/current_link_width"
+
+    def seen() -> list[object]:
+        return [*json.loads(answer(lab, host, f"python3 -c '{HEALTH}'")), answer(lab, host, link)]
+
+    assert seen() == [0, 16, "16"]
+    place = lab.state_dir
+    locallab.sicken("test-lab", name, {"lost": "1"}, number=0, state_dir=place)
+    locallab.sicken("test-lab", name, {"pcie_width": "4"}, number=1, state_dir=place)
+    assert seen() == [15, 4, "4"]
+    assert locallab.sicken("test-lab", name, cure=True, state_dir=place) == {}
+    assert seen() == [0, 16, "16"]
+
+
 def test_package_archive_is_reached_through_the_shared_cache(lab: Lab) -> None:
     host = lab.hosts[0]
     assert "http://" in answer(lab, host, "cat /etc/apt/apt.conf.d/00lab-cache")

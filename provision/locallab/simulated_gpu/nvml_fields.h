@@ -88,6 +88,8 @@ static nvmlReturn_t field_of(nvmlDevice_t device, struct field *field) {
         return field_of_link(device, field, field->id - 84, 164);
     if (field->id >= 132 && field->id <= 137)
         return field_of_link(device, field, field->id - 132 + 6, 164);
+    if (field->id >= 148 && field->id <= 163)
+        field->kind = KIND_UNSIGNED_LONG_LONG;
     if (field->id >= 148 && field->id <= 159)
         return nvmlDeviceGetNvLinkErrorCounter(device, field->id - 148, 4, &field->value);
     if (field->id >= 161 && field->id <= 163)

@@ -290,7 +290,7 @@ def test_a_gpu_at_work_leaves_its_idle_state(card: Card) -> None:
 
 
 def test_mig_instances_are_devices_of_their_own(card: Card) -> None:
-    card.start(A100, {0: {"mig": "1,0", "mig_devices": "2"}, 1: {"mig": "0,1"}})
+    card.start(A100, {0: {"mig": "1,0", "mig_devices": "2"}, 1: {"mig": "0,1", "mig_devices": "1"}})
     assert card.ask("MigMode", count=2) == (1, 0)
     assert card.ask("MigMode", device=card.device(1), count=2) == (0, 1)
     assert card.ask("MaxMigDeviceCount") == 7
