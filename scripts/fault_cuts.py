@@ -35,7 +35,10 @@ CARD = {"nvidia_driver.answers", "nvidia_driver.module"}
 
 
 def draw(seed: int, number: int, attempt: int, names: Mapping[str, Sequence[str]]) -> Fault:
-    """The cut of a seed and number (from 1): in each seven of them every phase once. Pure."""
+    """The cut of a seed and number (from 1): in each seven of them every phase once. Pure.
+
+    A redraw falls earlier: the run, or its phase, was over before the last one.
+    """
     during = deal(f"{seed} cuts", number, len(PHASES), list(PHASES))
     rng = random.Random(f"provision cut {seed} {number} {attempt}")  # noqa: S311 (not a secret)
     name = weighted(rng, {key: EVERY_WOUND[key] for key in PHASES[during]})
@@ -44,7 +47,7 @@ def draw(seed: int, number: int, attempt: int, names: Mapping[str, Sequence[str]
     variant = "receipt" if during == "receipt" else ""
     return Fault(
         seed, number, attempt, "power", variant, (name,), tuple(picked), (), watched,
-        round(rng.random(), 3),
+        round(rng.random() / 2**attempt, 3),
     )  # fmt: skip
 
 

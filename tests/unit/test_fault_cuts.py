@@ -197,3 +197,11 @@ def test_only_what_was_written_since_the_first_boot_is_read(tree: Path) -> None:
     before, after = ((tree / "usr/lib" / name).stat().st_ctime for name in ("a", "b"))
     os.utime(mark, (0, (before + after) / 2))
     assert wrong(tree) == {"usr/lib/b": "empty"}
+
+
+def test_a_redrawn_cut_falls_earlier() -> None:
+    """The phase that was over is shorter than it was guessed to be."""
+    for attempt in range(1, 5):
+        redrawn = [cuts.draw(18, number, attempt, NAMES) for number in range(1, 29)]
+        assert max(cut.fraction for cut in redrawn) <= 1 / 2**attempt
+        assert len({cut.fraction for cut in redrawn}) > 14
