@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from provision.catalog import consistency
+from provision.catalog.gpu_rows import GpuFigureRow, XidRow
 from provision.catalog.own import OWN
 from provision.catalog.rows import (
     CudaReleaseRow,
@@ -24,7 +25,6 @@ from provision.catalog.rows import (
     DriverRow,
     EngineRow,
     GenerationRow,
-    GpuFigureRow,
     NvidiaDriverPackagesRow,
     NvidiaKeyRow,
     NvidiaPackagesRow,
@@ -33,7 +33,6 @@ from provision.catalog.rows import (
     PlatformRow,
     TensorflowRow,
     TransitionalRow,
-    XidRow,
 )
 from provision.errors import InputError
 from provision.yaml_text import Loader

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from provision.catalog import Catalog, load
-from provision.catalog.rows import GpuFigureRow, product
+from provision.catalog.gpu_rows import GpuFigureRow, product
 
 
 def figures(name: str, catalog: Catalog | None = None) -> GpuFigureRow | None:

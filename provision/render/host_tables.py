@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from provision.catalog import Catalog
-from provision.catalog.rows import GpuFigureRow, XidVerdict
+from provision.catalog.gpu_rows import GpuFigureRow, XidVerdict
 
 PATH = "plugins/module_utils/gpu_stack/tables.py"
 # By itself: the ordinary look carries the other one to every host.

@@ -74,6 +74,7 @@ ALLOWED: dict[str, set[str]] = {
     "collection": {"errors", "joined"},
     # A log is judged by the rules that lie in the collection.
     "doctor": {"collection", "report"},
+    "acceptance": {"collection", "report"},
     "tree": {"errors", "inputs"},
     "report": {"__init__", "errors", "inputs", "registry"},
     "run": {"errors", "locales", "report"},

@@ -6,7 +6,7 @@ import pytest
 from gpu_stack.acceptance import tables
 from gpu_stack.acceptance.figures import Figures, figures, product
 
-from provision.catalog import load, rows
+from provision.catalog import gpu_rows, load
 
 ROWS = load().gpu_figures
 
@@ -55,12 +55,12 @@ def test_a_model_without_figures_has_none(name: str) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_hosts_have_the_catalogs_figures(row: rows.GpuFigureRow) -> None:
+def test_hosts_have_the_catalogs_figures(row: gpu_rows.GpuFigureRow) -> None:
     """By every name, in the order of the row's class."""
     for name in (row.name, *row.aliases):
         found = figures(name)
         assert found is not None
-        theirs = row.model_dump(exclude={"aliases"}) | {"name": rows.product(name)}
+        theirs = row.model_dump(exclude={"aliases"}) | {"name": gpu_rows.product(name)}
         assert list(theirs) == ["source", *Figures._fields[:-1]]
         assert found._replace(source="")._asdict() == theirs | {"source": ""}
         assert found.source.startswith("http")
@@ -69,4 +69,4 @@ def test_hosts_have_the_catalogs_figures(row: rows.GpuFigureRow) -> None:
 
 def test_hosts_and_generator_compare_names_alike() -> None:
     for name in (*tables.GPU_FIGURES, "NVIDIA L4", "NVIDIA", "NVIDIA  NVIDIA L4", "nvidia L4", " "):
-        assert product(name) == rows.product(name)
+        assert product(name) == gpu_rows.product(name)

@@ -10,7 +10,7 @@ import yaml
 
 from provision.catalog import CATALOG_FILES, Catalog, load, parse
 from provision.catalog.consistency import IDENTITY, Fault, faults
-from provision.catalog.rows import XidSays
+from provision.catalog.gpu_rows import XidSays
 from provision.errors import InputError
 
 CATALOG = load()
