@@ -12,6 +12,8 @@ from gpu_stack.host import apt_commands
 from gpu_stack.host.apt_commands import RefusalError
 
 from plugins.modules import driver_module
+from tests.host_tree import link, put
+from tests.unit.driver.test_module_files import elf
 from tests.unit.gpu_stack import apt_host
 from tests.unit.gpu_stack.apt_host import AptHost
 
@@ -88,6 +90,32 @@ def test_a_module_that_secure_boot_refuses_is_built_anew(
     assert host.ran("dkms") == (
         [] if check_mode else [f"dkms remove {name}", f"dkms install {name} --force"]
     )
+
+
+@pytest.mark.parametrize("spoiled", [False, True])
+def test_modules_that_a_power_cut_left_empty_are_installed_anew(
+    host: AptHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spoiled: bool
+) -> None:
+    """modinfo says the right version of nvidia.ko; a build that is spoiled too is not installed."""
+    built = f"{VERSION}/{NEW}/x86_64"
+    link(tmp_path, f"dkms/nvidia/kernel-{NEW}-x86_64", built)
+    kept = put(tmp_path, f"dkms/nvidia/{built}/module/nvidia-uvm.ko", "" if spoiled else elf())
+    copy = put(tmp_path, "loaded/nvidia-uvm.ko", "")
+    monkeypatch.setattr(driver_method, "installed", lambda _kernel: str(copy.parent))
+
+    def run(argv: list[str], patience: float, environment: dict[str, str]) -> Any:
+        if argv[:2] == ["dkms", "install"]:
+            kept.write_bytes(elf())
+            copy.write_bytes(elf())
+        return host.run(argv, patience, environment)
+
+    monkeypatch.setattr(apt_commands, "run_program", run)
+    result = settle()
+    assert (result["changed"], result["built"]) == (True, [NEW])
+    name = f"-m nvidia -v {VERSION} -k {NEW}"
+    remove = [f"dkms remove {name}"] if spoiled else []
+    assert host.ran("dkms") == [*remove, f"dkms install {name} --force"]
+    assert settle()["changed"] is False
 
 
 @pytest.mark.parametrize("silent", [False, True])

@@ -9,7 +9,7 @@ from ...host import apt_commands, platform
 from ...host.apt_commands import RefusalError
 from ...host.context import Context
 from ...type_checking import TYPE_CHECKING
-from . import driver_method, make_log, signing
+from . import driver_method, make_log, module_files, signing
 
 if TYPE_CHECKING:
     from typing import Any
@@ -45,14 +45,28 @@ def _entries(directory: str) -> list[str]:
 
 
 def lacking(kernels: list[str], version: str, name: str) -> list[str]:
-    """The kernels that would load no module of this version; `name` is what DKMS calls it."""
+    """The kernels that would load no module of this version; `name` is what DKMS calls it.
+
+    And those of whose modules a file is not whole: the first one tells the version, the others can
+    be empty.
+    """
     file = name if name == driver_method.DEBIAN_MODULE else "nvidia"
     command = ["modinfo", "-F", "version", "-k"]
     return [
         kernel
         for kernel in kernels
         if apt_commands.run([*command, kernel, file]).out.strip() != version
+        or damaged(kernel, name)
     ]
+
+
+def damaged(kernel: str, name: str) -> list[str]:
+    """The files of a kernel's modules, installed or kept by DKMS, that are not whole."""
+    context = Context()
+    build = driver_method.kept(context, kernel, name)
+    if build is None:
+        return []
+    return module_files.broken(context, build, driver_method.installed(kernel))
 
 
 def others(version: str, name: str) -> list[tuple[str, str]]:
@@ -85,8 +99,9 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if kernels:
             result["msg"] = f"Would build the kernel module for {', '.join(kernels)}"
         return result
-    for kernel in refused:
-        # DKMS would install the module that it has, unsigned as it is.
+    again = [kernel for kernel in kernels if _spoiled(kernel, name)]
+    for kernel in dict.fromkeys([*refused, *again]):
+        # DKMS would install the module that it has, unsigned or cut short as it is.
         apt_commands.run(["dkms", "remove", "-m", name, "-v", version, "-k", kernel])
     keep = [kernel for kernel in params["kernels"] if kernel not in kernels]
     _build(kernels, version, name, params["module"], keep)
@@ -95,6 +110,11 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if answer.rc != 0:
             raise RefusalError(f"dkms could not remove {module}/{old}: {answer.err.strip()}")
     return result
+
+
+def _spoiled(kernel: str, name: str) -> bool:
+    """Whether DKMS keeps a build whose files are not whole."""
+    return any(path.startswith(driver_method.DKMS) for path in damaged(kernel, name))
 
 
 def _refused(kernels: list[str], file: str) -> list[str]:

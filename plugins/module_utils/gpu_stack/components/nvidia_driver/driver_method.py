@@ -11,6 +11,7 @@ import re
 
 from ...host import apt, modes
 from ...type_checking import TYPE_CHECKING
+from . import module_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -189,14 +190,30 @@ def module(context: Context, kernel: str, row: Row) -> str | None:
 
 
 def _of_dkms(context: Context, kernel: str, name: str) -> str | None:
-    """Version of the DKMS module `name` that is installed for `kernel`; None without one."""
+    """Version of the DKMS module `name` that is installed for `kernel`; None without one.
+
+    None too where a file of it is not whole: of the driver's modules each is needed.
+    """
     file = DEBIAN_MODULE if name == DEBIAN_MODULE else "nvidia"
-    if not context.glob(f"/lib/modules/{kernel}/updates/dkms/{file}.ko*"):
+    if not context.glob(f"{installed(kernel)}/{file}.ko*"):
         return None
+    build = kept(context, kernel, name)
+    if build is None or module_files.broken(context, build, installed(kernel)):
+        return None
+    return build[len(f"{DKMS}/{name}/") :].split("/")[0] or None
+
+
+def installed(kernel: str) -> str:
+    """The folder of DKMS's modules from which a kernel loads."""
+    return f"/lib/modules/{kernel}/updates/dkms"
+
+
+def kept(context: Context, kernel: str, name: str) -> str | None:
+    """The folder in which DKMS keeps what is installed for `kernel`; None where nothing is."""
     base = DKMS + "/" + name
     for entry in context.listdir(base):
         if entry.startswith(f"kernel-{kernel}-"):
-            return (context.readlink(base + "/" + entry) or "").split("/")[0] or None
+            return f"{base}/{context.readlink(base + '/' + entry) or ''}/module"
     return None
 
 
