@@ -54,6 +54,10 @@ they were installed or last compared. That takes 0.13 s where the kernel has the
 `/var/cache/provision-compared`, and later looks of the same boot are spared that; a plan writes
 nothing. The plan names each file, or how many and the first three; the run makes the venv anew.
 
+Of the driver's kernel modules each file that DKMS keeps, and its copy that the kernel loads, is
+whole by its own marks (ELF's table of sections, xz's last bytes), or the module is missing: the run
+has DKMS install it again, or build it where the kept one is spoiled.
+
 A file that is newer than the mark and not empty was edited, not lost: that is left to `--deep`, and
 so is what pip compiles, whose size no RECORD has.
 """
