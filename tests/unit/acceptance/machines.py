@@ -79,11 +79,13 @@ def _function(gpu: dict[str, Any], lanes: int) -> dict[str, Any]:
     return {
         "pci": gpu["pci"],
         "device": "0x1eb8",
+        "driver": "nvidia",
         "slot": str(gpu["index"] + 1),
         "numa_node": 0,
         "generation": {"now": 1, "possible": gpu["pcie"]["generation_possible"]},
         "width": {"now": lanes, "possible": lanes},
         "bridges": [],
+        "hidden": [],
         "iommu": "identity",
     }
 
@@ -190,6 +192,9 @@ def healthy() -> dict[str, Facts]:
     made["2 x RTX 2080 Ti in slots of 8 lanes"] = machine(
         "NVIDIA GeForce RTX 2080 Ti", 2, slot_lanes=8
     )
+    passed = machine("Tesla T4", 2)
+    passed["bus"].append(passed["bus"][0] | {"pci": "0000:af:00.0", "driver": "vfio-pci"})
+    made["a card that a virtual machine has"] = passed
     made["no GPU"] = machine(count=0)
     virtual = machine("Tesla T4", 1)
     virtual["log"] = None
@@ -265,6 +270,9 @@ FAULTS = {
     "lost": Fault("answers", "failed", "reboot", _of_gpu(to={"index": 1, "error": "GPU is lost"})),
     "needs a reset": Fault(
         "answers", "failed", "reset", _of_gpu(to={"index": 1, "error": "GPU needs a reset"})
+    ),
+    "no power cable": Fault(
+        "answers", "failed", "reseat", _of_gpu(to={"index": 1, "error": "insufficient power"})
     ),
     "NVML hangs": Fault(
         "nvml", "failed", "reboot", _silent("no answer within 60 s", hangs=True), gpu=None

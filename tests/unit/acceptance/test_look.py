@@ -107,7 +107,10 @@ def host(tmp_path: Path) -> Path:
         ("current_link_speed", "2.5 GT/s PCIe"), ("current_link_width", "4"),
     ):  # fmt: skip
         put(tmp_path, f"{card}/{name}", text + "\n")
+    link(tmp_path, f"{card}/driver", "../../../../bus/pci/drivers/nvidia")
     put(tmp_path, f"{devices}/0000:16:02.0/config", acs(0x1D))
+    put(tmp_path, "sys/devices/pci0000:00/0000:00:03.0/config", bytes(256))
+    link(tmp_path, "sys/bus/pci/devices/0000:00:03.0", "/sys/devices/pci0000:00/0000:00:03.0")
     link(tmp_path, "sys/bus/pci/devices/0000:16:02.0", f"/{devices}/0000:16:02.0")
     link(tmp_path, f"{card}/iommu_group", "../../../../kernel/iommu_groups/7")
     put(tmp_path, "sys/kernel/iommu_groups/7/type", "DMA-FQ\n")
@@ -120,17 +123,28 @@ def test_the_bus_names_every_gpu(host: Path) -> None:
     assert first == {
         "pci": "0000:17:00.0",
         "device": "0x1eb8",
+        "driver": "nvidia",
         "slot": "4",
         "numa_node": 1,
         "generation": {"now": 1, "possible": 3},
         "width": {"now": 4, "possible": 16},
         "bridges": ["0000:16:02.0"],
+        "hidden": [],
         "iommu": "DMA-FQ",
     }
     assert second["pci"] == "0000:3b:00.0"
     assert second["bridges"] == []
-    assert second["slot"] is None
+    assert second["slot"] is second["driver"] is None
     assert second["width"] == {"now": None, "possible": None}
+
+
+def test_a_bridge_that_only_root_can_read_is_no_pass(host: Path) -> None:
+    put(host, "sys/devices/pci0000:16/0000:16:02.0/config", acs(0x1D)[:64])
+    first, _second = bus.look(Context(root=str(host)))
+    assert (first["bridges"], first["hidden"]) == ([], ["0000:16:02.0"])
+    facts = machine.look(Context(root=str(host)), ask=answer)
+    (check,) = [entry for entry in judge.judge(facts)["checks"] if entry["check"] == "acs"]
+    assert check["state"] == "not applicable"
 
 
 # NVML, simulated: what it answers is in a file

@@ -21,6 +21,8 @@ SLOTS = "/sys/bus/pci/slots"
 EXTENDED, ACS, ACS_CONTROL = 0x100, 0x000D, 6
 REDIRECTS = 0b1100
 SPACE = 4096
+# The kernel shows so many bytes of it to other users than root.
+WITHOUT_RIGHTS = 64
 # {GT/s of a link: the PCI Express generation}
 GENERATIONS = {"2.5": 1, "5": 2, "5.0": 2, "8": 3, "8.0": 3, "16": 4, "16.0": 4, "32": 5,
                "32.0": 5, "64": 6, "64.0": 6}  # fmt: skip
@@ -28,12 +30,13 @@ ADDRESS = re.compile(r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 
 
 def look(context: Context) -> list[dict[str, Any]]:
-    """Every GPU on the bus: {pci, device, slot, numa_node, generation, width, bridges, iommu}.
+    """Every GPU: {pci, device, driver, slot, numa_node, generation, width, bridges, hidden, iommu}.
 
     `generation` and `width` are what the card and its slot can do together, as {now, possible};
     None where the kernel does not say. `bridges`: the addresses of those above it whose ACS sends
-    traffic between cards through the root complex. `iommu`: the type of its group ("identity",
-    "DMA"), or None.
+    traffic between cards through the root complex, `hidden` those of which only root can read it.
+    `driver`: the kernel's that has the card, None where none has. `iommu`: the type of its group
+    ("identity", "DMA"), or None.
     """
     slots = _slots(context)
     return [_function(context, gpu, slots) for gpu in platform.gpus(context)]
@@ -48,9 +51,14 @@ def _function(context: Context, gpu: dict[str, Any], slots: dict[str, str]) -> d
     node = says("numa_node")
     group = (context.readlink(base + "/iommu_group") or "").rpartition("/")[2]
     kind = context.read("{0}/{1}/type".format(GROUPS, group)) if group.isdigit() else None
+    spaces = {
+        address: context.read_bytes("{0}/{1}/config".format(platform.PCI, address), SPACE) or b""
+        for address in above(context.resolve(base) or "")
+    }
     return {
         "pci": gpu["pci"],
         "device": gpu["device"],
+        "driver": (context.readlink(base + "/driver") or "").rpartition("/")[2] or None,
         "slot": slots.get(gpu["pci"].rpartition(".")[0]),
         "numa_node": int(node) if re.match(r"^-?\d+$", node) else None,
         "generation": {
@@ -61,13 +69,8 @@ def _function(context: Context, gpu: dict[str, Any], slots: dict[str, str]) -> d
             "now": _width(says("current_link_width")),
             "possible": _width(says("max_link_width")),
         },
-        "bridges": [
-            address
-            for address in above(context.resolve(base) or "")
-            if redirects(
-                context.read_bytes("{0}/{1}/config".format(platform.PCI, address), SPACE) or b""
-            )
-        ],
+        "bridges": [address for address, space in spaces.items() if redirects(space)],
+        "hidden": [address for address, space in spaces.items() if len(space) <= WITHOUT_RIGHTS],
         "iommu": (kind or "").strip() or None,
     }
 

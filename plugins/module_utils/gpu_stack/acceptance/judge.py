@@ -10,7 +10,7 @@ from .findings import ACTIONS, DEGRADED, FAILED, not_applicable, worst
 if TYPE_CHECKING:
     from typing import Any
 
-# Of the verdict, published as provision/report/acceptance.schema.json.
+# Of the verdict; docs/schemas/acceptance-1.json describes it.
 FORMAT = 1
 OF_HOST = (*presence.HOST, *surroundings.HOST)
 OF_GPU = (*presence.GPU, *links.GPU, *memory.GPU, *condition.GPU, *kernel.GPU)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 # Without --all, a message with a control character is only "[96B blob data]": a user would hide
 # an Xid by the name of a program.
-JOURNAL = ("journalctl", "-k", "-b", "--all", "-o", "short-unix", "--no-pager", "-q")
+JOURNAL = (
+    "journalctl", "-k", "-b", "--all", "-o", "short-unix", "--no-pager", "-q", "--lines=200000",
+)  # fmt: skip
 
 # Characters of a message that are kept; a line may be a megabyte long.
 LENGTH = 400

@@ -8,6 +8,15 @@ from ..findings import FAILED, finding, not_applicable, ok
 if TYPE_CHECKING:
     from typing import Any
 
+# The kernel's driver of a card that a virtual machine has.
+PASSED_THROUGH = "vfio-pci"
+# {what NVML says of a card: (action, how)}
+ERRORS = {
+    "GPU needs a reset": ("reset", ""),
+    "insufficient power": ("reseat", "switch the host off, and connect the card's power cables"),
+    "no permission": ("configure", "let root use the card: see the modes of /dev/nvidia*"),
+}
+
 
 def nvml(facts: dict[str, Any]) -> dict[str, Any]:
     """The driver's NVML answers at all."""
@@ -27,11 +36,11 @@ def nvml(facts: dict[str, Any]) -> dict[str, Any]:
 def count(facts: dict[str, Any]) -> dict[str, Any]:
     """As many GPUs on the bus, and in NVML, as the inventory and the bus say."""
     declared = facts["declared"]
-    seen, counted = len(facts["bus"]), len(facts["nvml"]["gpus"])
+    seen, counted = len(here(facts)), len(facts["nvml"]["gpus"])
     if not seen and not declared:
         return not_applicable("no NVIDIA GPU on the PCI bus")
     if declared and seen < declared:
-        addresses = ["on the bus: " + gpu["pci"] for gpu in facts["bus"]]
+        addresses = ["on the bus: " + gpu["pci"] for gpu in here(facts)]
         reason = "{0} of {1} GPUs are on the PCI bus".format(seen, declared)
         return finding(
             FAILED, reason, addresses, action="reseat", threshold=declared, source="inventory"
@@ -52,10 +61,15 @@ def count(facts: dict[str, Any]) -> dict[str, Any]:
     return ok("{0} on the PCI bus and in NVML".format(_gpus(seen)), threshold=seen, source="host")
 
 
+def here(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """The GPUs on the bus that are this host's own: not those that a virtual machine has."""
+    return [gpu for gpu in facts["bus"] if gpu["driver"] != PASSED_THROUGH]
+
+
 def uncounted(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Those on the bus that NVML does not count; lost ones are counted and have no address."""
     addresses = {gpu.get("pci") for gpu in facts["nvml"]["gpus"]}
-    missing = [gpu for gpu in facts["bus"] if gpu["pci"] not in addresses]
+    missing = [gpu for gpu in here(facts) if gpu["pci"] not in addresses]
     lost = [gpu for gpu in facts["nvml"]["gpus"] if gpu["error"]]
     return missing if len(missing) > len(lost) else []
 
@@ -65,9 +79,8 @@ def answers(gpu: dict[str, Any]) -> dict[str, Any]:
     if not gpu["error"]:
         return ok("answers")
     reason = "the card does not answer: {0}".format(gpu["error"])
-    if "reset" in gpu["error"]:
-        return finding(FAILED, reason, action="reset")
-    return finding(FAILED, reason, action="reboot")
+    action, how = ERRORS.get(gpu["error"], ("reboot", ""))
+    return finding(FAILED, reason, action=action, how=how)
 
 
 def _gpus(number: int) -> str:
@@ -76,7 +89,8 @@ def _gpus(number: int) -> str:
 
 def _place(gpu: dict[str, Any]) -> str:
     slot = ", slot {0}".format(gpu["slot"]) if gpu["slot"] else ""
-    return "not in NVML: {0}{1}".format(gpu["pci"], slot)
+    driver = "no driver" if gpu["driver"] is None else "the driver {0}".format(gpu["driver"])
+    return "not in NVML: {0}{1}, which {2} has".format(gpu["pci"], slot, driver)
 
 
 HOST = (("nvml", nvml), ("count", count))

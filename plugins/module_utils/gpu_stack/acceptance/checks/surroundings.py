@@ -23,6 +23,9 @@ def acs(facts: dict[str, Any]) -> dict[str, Any]:
     if len(facts["bus"]) < 2:
         return not_applicable(ONE_GPU)
     bridges = sorted({address for gpu in facts["bus"] for address in gpu["bridges"]})
+    hidden = sorted({address for gpu in facts["bus"] for address in gpu["hidden"]})
+    if hidden and not bridges:
+        return not_applicable("only root can read it of bridge {0}".format(", ".join(hidden)))
     if not bridges:
         return ok("no bridge above the GPUs redirects their traffic (PCIe ACS)")
     how = (
