@@ -85,6 +85,23 @@ def test_a_lost_card_has_no_place_where_two_could_be_it() -> None:
     assert judge.judge(facts)["gpus"][2]["pci"] is None
 
 
+@pytest.mark.parametrize("fault", ["not in NVML", "no library", "NVML hangs"])
+def test_the_kernels_last_word_on_a_card_that_nvml_has_not_is_evidence(fault: str) -> None:
+    facts = machine("Tesla T4", 2)
+    FAULTS[fault].change(facts)
+    facts["log"]["xids"] += [event(1, 31), event(1, 79)]
+    (check,) = [entry for entry in judge.judge(facts)["checks"] if entry["state"] == "failed"]
+    assert check["evidence"][-1] == "0000:18:00.0: Xid 79: m"
+
+
+def test_a_card_of_a_virtual_machine_is_no_lost_one() -> None:
+    facts = machine("Tesla T4", 2)
+    passed = facts["bus"][0] | {"pci": "0000:10:00.0", "driver": "vfio-pci"}
+    facts["bus"].insert(0, passed)
+    facts["nvml"]["gpus"][1] = {"index": 1, "error": "GPU is lost"}
+    assert judge.judge(facts)["gpus"][1]["pci"] == "0000:18:00.0"
+
+
 def test_what_was_measured_alone_is_no_pass() -> None:
     facts = machine("Tesla T4", 1)
     facts["nvml"]["gpus"][0]["temperature_slowdown"] = None

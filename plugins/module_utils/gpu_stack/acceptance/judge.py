@@ -20,7 +20,7 @@ SILENT = "the card does not answer"
 
 
 def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
-    """{format, verdict, action, line, checks, gpus, pairs, sets, simulated} of a host.
+    """{format, verdict, action, checks, gpus, pairs, sets, driver, simulated} of a host.
 
     `facts` are machine.look's. `declared`: how many GPUs the inventory says; 0 where it says
     nothing. A verdict is "ok", "degraded", "failed" or "not applicable"; what was only measured
@@ -60,10 +60,10 @@ def _addressed(facts: dict[str, Any]) -> dict[str, Any]:
     With it the names that the driver wrote into the kernel's log.
     """
     known = {gpu.get("pci") for gpu in facts["nvml"]["gpus"]}
-    free = [gpu for gpu in facts["bus"] if gpu["pci"] not in known]
+    free = [gpu for gpu in presence.here(facts) if gpu["pci"] not in known]
     lost = [gpu for gpu in facts["nvml"]["gpus"] if gpu["error"]]
-    # Both are in the order of the bus.
     cards = (facts["log"] or {}).get("cards") or {}
+    # Both are in the order of the bus.
     addresses = iter(free if len(free) == len(lost) else [])
     gpus = []
     for gpu in facts["nvml"]["gpus"]:

@@ -26,11 +26,12 @@ def nvml(facts: dict[str, Any]) -> dict[str, Any]:
     if not answer["error"]:
         return ok("driver {0} answers".format(answer["driver"]))
     reason = "NVML does not answer: {0}".format(answer["error"])
+    evidence = [line for gpu in here(facts) for line in _errors(gpu, facts)]
     if answer.get("hangs"):
         how = "reboot the host: a driver that hangs does not recover"
-        return finding(FAILED, reason, action="reboot", how=how)
+        return finding(FAILED, reason, evidence, action="reboot", how=how)
     how = "bring the driver to its lock: ansible-playbook site.yml --limit HOST"
-    return finding(FAILED, reason, action="configure", how=how)
+    return finding(FAILED, reason, evidence, action="configure", how=how)
 
 
 def count(facts: dict[str, Any]) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def count(facts: dict[str, Any]) -> dict[str, Any]:
         return not_applicable("NVML does not answer; {0} on the PCI bus".format(_gpus(seen)))
     missing = uncounted(facts)
     if missing:
-        evidence = [_place(gpu) for gpu in missing]
+        evidence = [line for gpu in missing for line in (_place(gpu), *_errors(gpu, facts))]
         reason = "NVML counts {0} of {1} GPUs on the PCI bus".format(counted, seen)
         return finding(FAILED, reason, evidence, action="reboot", threshold=seen, source="host")
     return ok("{0} on the PCI bus and in NVML".format(_gpus(seen)), threshold=seen, source="host")
@@ -91,6 +92,12 @@ def _place(gpu: dict[str, Any]) -> str:
     slot = ", slot {0}".format(gpu["slot"]) if gpu["slot"] else ""
     driver = "no driver" if gpu["driver"] is None else "the driver {0}".format(gpu["driver"])
     return "not in NVML: {0}{1}, which {2} has".format(gpu["pci"], slot, driver)
+
+
+def _errors(gpu: dict[str, Any], facts: dict[str, Any]) -> list[str]:
+    """The last error in the kernel's log of a card that NVML says nothing of."""
+    xids = [xid for xid in (facts["log"] or {}).get("xids") or [] if xid["pci"] == gpu["pci"]]
+    return ["{pci}: Xid {number}: {message}".format(**xid) for xid in xids[-1:]]
 
 
 HOST = (("nvml", nvml), ("count", count))
