@@ -1,4 +1,4 @@
-"""The verdicts of `provision accept` in words."""
+"""The verdicts of `provision accept` in words, and as a page."""
 
 from __future__ import annotations
 
@@ -11,8 +11,21 @@ from provision.report import cures
 
 def lines(report: Mapping[str, Any]) -> Iterator[str]:
     """The lines of report/acceptance.json: a host's verdict, and one line for each fault."""
-    words = collection.stack_module("acceptance.words")
+    words = _words()
     for name, host in report["hosts"].items():
         yield from words.host(name, host)
         if host["status"] == "unreachable":
             yield f"    cure: {cures.unreachable(host['message'])}"
+
+
+def page(report: Mapping[str, Any]) -> bytes:
+    """The page of report/acceptance.json."""
+    # Jinja takes long to import, and most acceptances do without.
+    from provision.report.html import acceptance
+
+    return acceptance.render(report, _words().title)
+
+
+def _words() -> Any:
+    """The collection's own words, so that Ansible alone says the same."""
+    return collection.stack_module("acceptance.words")

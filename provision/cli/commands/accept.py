@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
 
-from provision import acceptance, run
+from provision import acceptance, run, tree
 from provision.cli import running
 from provision.cli.console import print_json, say
 from provision.cli.run_options import RunRequest, takes_run_options
+from provision.errors import MachineError
 
 
 @takes_run_options(without={"tags", "skip_tags", "deep"})
-def accept(*, request: RunRequest) -> None:
+def accept(
+    *,
+    html_file: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the verdicts as a page.")
+    ] = None,
+    request: RunRequest,
+) -> None:
     """Judge every GPU, and name one that is ill with the next action.
 
     Reads what the PCI bus, the driver and the kernel's log say. Loads no GPU and disturbs nobody.
@@ -21,9 +31,19 @@ def accept(*, request: RunRequest) -> None:
     running.check_fresh(project)
     quiet = not (request.verbose or options.ask_become_pass) or request.as_json
     data, code = running.examined(project, run.ACCEPTANCE, options, "asking every GPU", quiet=quiet)
+    if html_file is not None:
+        _write_page(html_file, data)
     if request.as_json:
         print_json(data)
     else:
         for line in acceptance.lines(data):
             say(line)
     raise typer.Exit(code)
+
+
+def _write_page(path: Path, data: dict[str, Any]) -> None:
+    try:
+        tree.write_file(path, acceptance.page(data))
+    except OSError as error:
+        hint = "--html names the file"
+        raise MachineError.of(error, "it cannot be written", path, hint) from None

@@ -22,30 +22,34 @@ OVERVIEW_HOSTS = 24
 
 def render(report: Report) -> bytes:
     """The page of a (validated) report."""
-    folder = Path(__file__).parent
-    style = _style((folder / "page.css").read_text(encoding="utf-8"))
-    text = _template().render(page=Page(report), style=Markup(style))  # noqa: S704 (our own file)
+    text = _template().render(page=Page(report), style=Markup(style()))  # noqa: S704 (our own file)
     return text.encode()
 
 
 @cache
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
+    text = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
+    return environment().from_string(text)
+
+
+def environment() -> jinja2.Environment:
+    """Where templates of pages are made: everything is escaped, an undefined name an error."""
+    made = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["prose"] = prose
-    environment.filters["plural"] = plural
-    environment.filters["duration"] = duration
-    text = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(text)
+    made.filters["prose"] = prose
+    made.filters["plural"] = plural
+    made.filters["duration"] = duration
+    return made
 
 
-def _style(text: str) -> str:
-    """The style sheet without comments and indentation."""
+def style() -> str:
+    """The style sheet of pages, without comments and indentation."""
+    text = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())
 

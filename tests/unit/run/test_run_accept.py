@@ -14,6 +14,7 @@ from gpu_stack.acceptance import judge, words
 from typer.testing import CliRunner
 
 from provision import cli
+from provision.errors import MachineError
 from tests.unit.acceptance.machines import machine
 from tests.unit.run import examined
 
@@ -72,6 +73,18 @@ def test_json_is_the_report_and_nothing_else(project: Path) -> None:
     assert data["hosts"]["gpu01"]["status"] == "degraded"
     assert data["hosts"]["gpu01"]["acceptance"]["gpus"][1]["verdict"] == "degraded"
     assert "web01" not in data["hosts"]
+
+
+def test_a_page_is_written_where_it_is_asked_for(project: Path, tmp_path: Path) -> None:
+    code, said = ask(project, "--html", str(tmp_path / "page.html"), says=answer(lanes=4))
+    assert code == 5
+    assert said.startswith("gpu01: degraded")
+    assert "1 of 2 GPUs not well" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_a_page_that_can_not_be_written_is_an_error(project: Path) -> None:
+    with pytest.raises(MachineError, match="it cannot be written"):
+        ask(project, "--html", str(project / "lock.yml" / "page.html"), says=answer())
 
 
 def test_the_last_runs_report_stays(project: Path) -> None:

@@ -19,7 +19,7 @@ HOW = {
     "watch": "run `provision accept` again in some days, and compare",
     "configure": "",
     "reset": "when nobody uses the card: sudo nvidia-smi --gpu-reset -i {uuid}; else reboot",
-    "reboot": "reboot the host; if it comes back, take the card out and put it in again",
+    "reboot": "reboot the host; if the fault comes back, take the card out and put it in again",
     "reseat": "switch the host off, put the card and its riser in again, then try another slot",
     "service": "have the card replaced",
 }

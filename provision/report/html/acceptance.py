@@ -1,0 +1,181 @@
+"""The page of an acceptance: what is wrong, every GPU, and each host's checks and topology.
+
+Of the same look as a run's page, and like it without script, font or network. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from provision import __version__
+from provision.report.html.page import environment, style
+from provision.report.reading import clean, plural
+
+WORST_FIRST = ("failed", "degraded", "error", "unreachable", "not applicable", "ok")
+BAD = ("failed", "degraded", "error", "unreachable")
+MEANINGS = {
+    "ok": "asked, and as it should be",
+    "degraded": "it works, and not as it should",
+    "failed": "it does not work, or must not be trusted",
+    "measured": "a value that nothing is known to compare with; never a pass",
+    "not applicable": "it can't be asked here; never a pass",
+    "error": "the host could not be judged",
+    "unreachable": "Ansible could not reach it",
+}
+# The picture of a host's topology: radius of the circle, and of a GPU, in its own units.
+RADIUS, NODE = 100.0, 17.0
+GIB = 2**30
+# Says which card a GPU of the report is.
+Title = Callable[[Mapping[str, Any]], str]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One finding that is degraded or failed."""
+
+    state: str
+    host: str
+    subject: str
+    reason: str
+    evidence: list[str]
+    action: str
+    how: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A way between two GPUs, as a line of the picture."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    level: str
+    kind: str
+
+
+def render(report: Mapping[str, Any], title: Title) -> bytes:
+    """The page of report/acceptance.json; `title` says which card a GPU of it is."""
+    template = Path(__file__).with_name("acceptance.html.j2").read_text("utf-8")
+    css = Markup(style())  # noqa: S704 (our own file)
+    text = environment().from_string(template).render(page=Page(report, title), style=css)
+    return text.encode()
+
+
+class Page:
+    """Everything that the template reads."""
+
+    def __init__(self, report: Mapping[str, Any], title: Title) -> None:
+        self.version = __version__
+        hosts = [Host(name, entry, title) for name, entry in report["hosts"].items()]
+        # Stable: hosts of one status stay in the report's order.
+        self.hosts = sorted(hosts, key=lambda host: WORST_FIRST.index(host.status))
+        self.faults = [fault for host in self.hosts for fault in host.faults]
+        gpus = [gpu for host in hosts for gpu in host.gpus]
+        self.gpus = sum(1 for _ in gpus)
+        sick = sum(gpu["verdict"] in BAD for gpu in gpus)
+        ill = [host for host in hosts if host.status in BAD]
+        self.tone = "bad" if any(host.status != "degraded" for host in ill) else "warn"
+        self.tone = self.tone if ill else ""
+        self.verdict = self._verdict(sick, ill)
+        self.rest = f"{len(ill)} of {plural(len(hosts), 'host')} not well" if ill else ""
+        self.simulated = sum(host.simulated for host in hosts)
+        self.all_simulated = self.simulated == len(hosts)
+        self.meanings = MEANINGS
+
+    def _verdict(self, sick: int, ill: Sequence[Host]) -> str:
+        if sick:
+            return f"{sick} of {plural(self.gpus, 'GPU')} not well"
+        if ill:
+            return f"{plural(len(ill), 'host')} not well"
+        return f"{plural(self.gpus, 'GPU')} well" if self.gpus else "No GPU"
+
+
+class Host:
+    """A host of the report as the page shows it."""
+
+    def __init__(self, name: str, entry: Mapping[str, Any], title: Title) -> None:
+        verdict: Mapping[str, Any] = entry["acceptance"] or {}
+        self.name = clean(name)
+        self.status: str = entry["status"]
+        self.message = clean(entry["message"])
+        self.simulated = bool(verdict.get("simulated"))
+        self.driver = clean(verdict.get("driver") or "")
+        self.checks = [_check(check) for check in verdict.get("checks") or []]
+        self.gpus = [_gpu(gpu) for gpu in verdict.get("gpus") or []]
+        self.pairs: Mapping[str, str] = verdict.get("pairs") or {}
+        self.sets: Mapping[str, list[int]] = verdict.get("sets") or {}
+        self.faults = self._faults(verdict, title)
+        self.lines, self.nodes = _picture(self.pairs)
+
+    def _faults(self, verdict: Mapping[str, Any], title: Title) -> list[Fault]:
+        if not verdict:
+            return [Fault(self.status, self.name, "", self.message, [], "", "")]
+        faults = [_fault(self.name, "", check, "HOST") for check in verdict["checks"]]
+        for gpu in verdict["gpus"]:
+            named, identity = clean(title(gpu)), gpu["uuid"] or gpu["pci"] or "INDEX"
+            faults += [_fault(self.name, named, check, identity) for check in gpu["checks"]]
+        return [fault for fault in faults if fault.state in BAD]
+
+
+def _fault(host: str, subject: str, check: Mapping[str, Any], identity: str) -> Fault:
+    return Fault(
+        check["state"],
+        host,
+        subject,
+        clean(check["reason"]),
+        [clean(line) for line in check["evidence"]],
+        clean(check["action"]),
+        clean(check["how"].replace("{uuid}", identity)),
+    )
+
+
+def _check(check: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": clean(check["check"]),
+        "state": check["state"],
+        "reason": clean(check["reason"]),
+    }
+
+
+def _gpu(gpu: Mapping[str, Any]) -> dict[str, Any]:
+    """A GPU's row of the table, and its checks by their states."""
+    measured = gpu["measured"]
+    pcie, memory = measured.get("pcie") or {}, measured.get("memory") or {}
+    lanes, possible = pcie.get("width"), pcie.get("width_possible")
+    users = [check for check in gpu["checks"] if check["check"] == "users"]
+    return {
+        "index": gpu["index"],
+        "verdict": gpu["verdict"],
+        "action": gpu["action"],
+        **{key: clean(gpu[key] or "") for key in ("name", "uuid", "serial", "slot", "pci")},
+        "memory": f"{memory['total'] / GIB:.0f} GiB" if memory.get("total") else "",
+        "lanes": f"{lanes} of {possible}" if lanes and possible else "",
+        "temperature": f"{measured['temperature']} °C" if measured.get("temperature") else "",
+        "users": "; ".join(clean(line) for check in users for line in check["evidence"]),
+        "checks": [_check(check) for check in gpu["checks"]],
+    }
+
+
+def _picture(pairs: Mapping[str, str]) -> tuple[list[Line], list[tuple[int, float, float]]]:
+    """(the ways between the GPUs, the GPUs with their places on a circle)."""
+    indexes = sorted({int(index) for pair in pairs for index in pair.split("-")})
+    places = {}
+    for place, index in enumerate(indexes):
+        angle = 2 * math.pi * place / len(indexes) - math.pi / 2
+        places[index] = (round(RADIUS * math.cos(angle), 1), round(RADIUS * math.sin(angle), 1))
+    lines = []
+    for pair, level in pairs.items():
+        first, second = (int(index) for index in pair.split("-"))
+        kind = "nv" if level.startswith("NV") else level.lower()
+        lines.append(Line(*places[first], *places[second], clean(level), kind))
+    # The best ways are drawn last, over the others.
+    order = ("unknown", "sys", "node", "phb", "pxb", "pix", "x", "nv")
+    lines.sort(key=lambda line: order.index(line.kind) if line.kind in order else 0)
+    return lines, [(index, *places[index]) for index in indexes]
