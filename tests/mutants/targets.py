@@ -35,6 +35,11 @@ LOOKS_AND_RULES = {
     "host/surroundings.py": "test_stack_surroundings.py",
     "components/tensorflow/venv_use.py": "test_stack_venvs.py",
 }
+# What judges GPUs for an acceptance, by file below gpu_stack/acceptance.
+ACCEPTANCE = (
+    *("checks/presence.py", "checks/links.py", "checks/memory.py", "checks/condition.py"),
+    *("checks/kernel.py", "checks/surroundings.py", "judge.py", "topology.py", "xids.py"),
+)
 
 
 def _module(path: str) -> str:
@@ -91,5 +96,16 @@ TARGETS = (
     *(
         Target(f"{GPU_STACK}/{path}", _module(path), (f"tests/unit/gpu_stack/{test}", STATES))
         for path, test in LOOKS_AND_RULES.items()
+    ),
+    *(
+        Target(
+            f"{GPU_STACK}/acceptance/{path}",
+            _module(f"acceptance/{path}"),
+            tuple(
+                f"tests/unit/acceptance/test_{name}.py"
+                for name in ("judge", "words", "xids", "schema")
+            ),
+        )
+        for path in ACCEPTANCE
     ),
 )
