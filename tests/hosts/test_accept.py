@@ -132,6 +132,12 @@ def test_a_driver_that_hangs_is_named_and_the_look_ends(host: Project) -> None:
     assert "NVML does not answer: no answer within 60 s" in output
 
 
+def test_a_card_that_the_inventory_counts_and_the_bus_has_not_is_missing(host: Project) -> None:
+    code, output, entry = accept(host, "-e", "gpu_count=5")
+    assert (code, red(entry)) == (5, [("count", None, "failed", "reseat")])
+    assert "4 of 5 GPUs are on the PCI bus" in output
+
+
 def test_an_xid_in_the_kernels_log_names_its_card(host: Project) -> None:
     """The log is a file of the simulated host's; a container has no kernel of its own."""
     host.ssh(
