@@ -1,4 +1,4 @@
-"""What a person reads of every fault, and of healthy machines: kept in verdicts.txt."""
+"""What a person reads of every fault, of healthy machines and of edges: kept in verdicts.txt."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_stack.acceptance import judge, words
 
+from tests.unit.acceptance.edges import edges
 from tests.unit.acceptance.machines import FAULTS, healthy, machine
 
 GOLDEN = Path(__file__).with_name("verdicts.txt")
@@ -38,8 +39,9 @@ def pages() -> Iterator[str]:
             if check["state"] in ("degraded", "failed"):
                 yield described(check)
     seen: set[str] = set()
-    for name, facts in healthy().items():
-        verdict = entry(facts)["acceptance"]
+    machines = {**{name: (facts, 0) for name, facts in healthy().items()}, **edges()}
+    for name, (facts, declared) in machines.items():
+        verdict = entry(facts, declared)["acceptance"]
         yield f"== {name}: {words.summary(verdict)}; next: {verdict['action']}"
         lines = [described(check) for check in verdict["checks"]]
         lines += [described(check) for gpu in verdict["gpus"] for check in gpu["checks"]]

@@ -37,7 +37,7 @@ def xid(gpu: dict[str, Any]) -> dict[str, Any]:
         event["number"], verdict.name, "" if times == 1 else " ({0} times)".format(times)
     )
     state = STATES[verdict.severity]
-    return finding(state, reason, evidence, action=verdict.action, source="catalog")
+    return finding(state, reason, evidence, action=verdict.action)
 
 
 def _weight(verdict: xids.Verdict) -> tuple[bool, int]:

@@ -63,7 +63,8 @@ def pages(gpu: dict[str, Any]) -> dict[str, Any]:
     if state is None:
         return not_applicable("the card retires no pages")
     total = state["single"] + (state["double"] or 0)
-    evidence = ["{0} retired, {1} of them for a double bit error".format(total, state["double"])]
+    double = _number(state["double"])
+    evidence = ["{0} retired, {1} of them for a double bit error".format(total, double)]
     if total >= PAGES:
         reason = "{0} pages of memory are retired".format(total)
         return finding(FAILED, reason, evidence, action="service", threshold=PAGES, source="NVIDIA")

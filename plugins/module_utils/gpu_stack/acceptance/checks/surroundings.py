@@ -25,7 +25,8 @@ def acs(facts: dict[str, Any]) -> dict[str, Any]:
     bridges = sorted({address for gpu in facts["bus"] for address in gpu["bridges"]})
     hidden = sorted({address for gpu in facts["bus"] for address in gpu["hidden"]})
     if hidden and not bridges:
-        return not_applicable("only root can read it of bridge {0}".format(", ".join(hidden)))
+        words = "only root can read the settings of bridge {0}"
+        return not_applicable(words.format(", ".join(hidden)))
     if not bridges:
         return ok("no bridge above the GPUs redirects their traffic (PCIe ACS)")
     how = (

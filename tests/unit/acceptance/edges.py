@@ -1,0 +1,171 @@
+"""Machines at the edges of what the checks know: drivers that do not say, values at a boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.unit.acceptance.machines import A100, Facts, event, machine
+
+MUTE = (
+    "ecc", "rows", "pages", "throttle", "temperature", "temperature_slowdown", "power_limit",
+    "compute_mode", "mig", "utilization", "state",
+)  # fmt: skip
+
+
+def card(change: Callable[[dict[str, Any]], object], name: str = "Tesla T4", **how: Any) -> Facts:
+    """A machine with one card, changed."""
+    facts = machine(name, 1, **how)
+    change(facts["nvml"]["gpus"][0])
+    return facts
+
+
+def _mute(gpu: dict[str, Any]) -> None:
+    """All that an old driver may not say."""
+    gpu.update(dict.fromkeys(MUTE))
+    gpu["pcie"].update(dict.fromkeys(gpu["pcie"]))
+
+
+def _pcie(**values: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda gpu: gpu["pcie"].update(values)
+
+
+def _ecc(**values: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda gpu: gpu["ecc"].update(values)
+
+
+def _of(**values: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda gpu: gpu.update(values)
+
+
+def _loaded(state: int | None, utilization: int = 50) -> Facts:
+    """Generation 1 of 3, in this performance state."""
+    return card(
+        lambda gpu: (
+            gpu.update(state=state, utilization=utilization), gpu["pcie"].update(generation=1)
+        )
+    )  # fmt: skip
+
+
+def _kernel(*numbers: int, other: int | None = None) -> Facts:
+    facts = machine("Tesla T4", 2)
+    facts["log"]["xids"] = [event(0, number) for number in numbers]
+    if other is not None:
+        facts["log"]["xids"].append(event(1, other))
+    return facts
+
+
+def _uncounted(change: Callable[[Facts], object]) -> Facts:
+    """The second of two cards is not in NVML."""
+    facts = machine("Tesla T4", 2)
+    facts["nvml"]["gpus"].pop()
+    facts["nvml"]["topology"] = {}
+    change(facts)
+    return facts
+
+
+def _lost_and_uncounted() -> Facts:
+    """NVML has lost one of its two cards, and a third on the bus is not in it."""
+    facts = machine("Tesla T4", 3)
+    facts["nvml"]["gpus"] = [facts["nvml"]["gpus"][0], {"index": 1, "error": "GPU is lost"}]
+    facts["nvml"]["topology"] = {}
+    return facts
+
+
+def _without_bus() -> Facts:
+    facts = machine(count=0)
+    facts["nvml"]["error"] = "driver not loaded"
+    return facts
+
+
+def _links(name: str, down: tuple[int, ...], count: int = 2) -> Facts:
+    facts = machine(name, count)
+    for link in down:
+        facts["nvml"]["gpus"][0]["links"][link]["up"] = False
+    return facts
+
+
+def _unlike() -> Facts:
+    """Two cards of different models with NVLinks up."""
+    facts = machine(A100, 2)
+    facts["nvml"]["gpus"][1]["name"] = "NVIDIA A100-SXM4-80GB"
+    return facts
+
+
+def _bus(**values: Any) -> Facts:
+    facts = machine("Tesla T4", 2)
+    facts["bus"][1].update(values)
+    return facts
+
+
+def _shared(size: int | None) -> Facts:
+    return {**machine("Tesla T4", 2), "shared_memory": size}
+
+
+def edges() -> dict[str, tuple[Facts, int]]:
+    """(machine, how many GPUs the inventory says) by a word for each."""
+    alone: dict[str, Facts] = {
+        "a driver that says nothing": card(_mute),
+        "no width": card(_pcie(width=None)),
+        "no possible width": card(_pcie(width_possible=None)),
+        "no generation": card(_pcie(generation=None)),
+        "no possible generation": card(_pcie(generation_possible=None)),
+        "a slot of 8 lanes": card(lambda _: None, slot_lanes=8),
+        "a slot of 8 lanes, of a card without figures": card(_of(name="x"), slot_lanes=8),
+        "slow in P2": _loaded(2),
+        "slow in P3": _loaded(3),
+        "slow in an unknown state": _loaded(None),
+        "slow in P0 without work": _loaded(0, 0),
+        "two NVLinks down": _links(A100, (3, 4)),
+        "NVLinks that lead nowhere": _links(A100, (3,), 1),
+        "NVLinks of unlike cards": _unlike(),
+        "ECC off": card(_ecc(mode=0)),
+        "ECC without counts": card(_ecc(uncorrected=None, corrected_ever=None)),
+        "63 pages": card(_of(pages={"single": 63, "double": None, "pending": 0})),
+        "throttled twice": card(
+            _of(throttle=["thermal slowdown", "hardware slowdown"], temperature=None)
+        ),
+        "at ease twice": card(_of(throttle=["idle", "power cap", "application clocks"])),
+        "as hot as may be": card(_of(temperature=93)),
+        "one degree less": card(_of(temperature=92)),
+        "a lower power limit": card(_of(power_limit=50000)),
+        "no default power limit": card(_of(power_limit_default=None)),
+        "MIG off at the next reset": card(
+            _of(mig={"mode": 1, "pending": 0, "instances": ["MIG-1"]}), A100
+        ),
+        "one MIG instance": card(_of(mig={"mode": 1, "pending": 1, "instances": ["MIG-1"]}), A100),
+        "a display's process": card(_of(processes=[{"pid": 1, "kind": "graphics", "used": 1}])),
+        "an unknown user": card(_of(processes=[{"pid": 1, "kind": "compute", "used": 1}])),
+        "no permission": card(_of(error="no permission")),
+        "an error without a rule": card(_of(error="IRQ issue")),
+        "degraded by an Xid": _kernel(8),
+        "an Xid that is in no catalog": _kernel(9999),
+        "six Xids": _kernel(31, 31, 31, 31, 31, 31),
+        "failed weighs more than a stronger action": _kernel(61, 46),
+        "of two that failed the stronger action": _kernel(46, 79),
+        "the other card's Xid": _kernel(other=79),
+        "uncounted, without a slot": _uncounted(lambda facts: facts["bus"][1].update(slot=None)),
+        "uncounted, without a driver": _uncounted(
+            lambda facts: facts["bus"][1].update(driver=None)
+        ),
+        "uncounted, without a log": _uncounted(lambda facts: facts.update(log=None)),
+        "uncounted, with Xids": _uncounted(
+            lambda facts: facts["log"]["xids"].extend([event(1, 31), event(1, 79), event(0, 13)])
+        ),
+        "lost and uncounted": _lost_and_uncounted(),
+        "a driver without a card": _without_bus(),
+        "an IOMMU that translates": _bus(iommu="DMA-FQ"),
+        "an IOMMU of two kinds": _bus(iommu="DMA"),
+        "no IOMMU": _bus(iommu=None),
+        "a hidden bridge": _bus(hidden=["0000:16:00.0", "0000:15:00.0"]),
+        "a hidden bridge and a bad one": _bus(hidden=["0000:16:00.0"], bridges=["0000:15:00.0"]),
+        "little shared memory": _shared(64 * 2**20),
+        "a byte more of shared memory": _shared(64 * 2**20 + 1),
+        "unknown shared memory": _shared(None),
+    }
+    counted = {
+        "none of two on the bus": (_without_bus(), 2),
+        "as many as declared": (machine("Tesla T4", 2), 2),
+        "one fewer than declared": (machine("Tesla T4", 1), 2),
+    }
+    return {**{name: (facts, 0) for name, facts in alone.items()}, **counted}
