@@ -148,7 +148,7 @@ def create(podman: Podman, recipe: Recipe, host: str, progress: Progress) -> str
         f"--hostname={host}",
         "--systemd=always",
         # A machine's is half of its memory; with podman's 64 MiB NCCL would fail.
-        "--shm-size=1g",
+        "--shm-size=256m",
         *(["--privileged"] if shape.privileged else []),
         *(f"--label=provision.{key}={value}" for key, value in labels.items()),
         f"--volume={place / 'pci'}:/sys/bus/pci/devices:ro",

@@ -203,7 +203,7 @@ def test_a_full_disk_is_told_before_anything_is_begun(refused: Project) -> None:
     found = refuse(
         refused, "--tags", "cudnn,tensorflow",
         *("-e", "cudnn_root=/dev/shm/cudnn", "-e", "tensorflow_root=/dev/shm/tensorflow"),
-        said="the disk is too full: 1.1 GB are free where",
+        said="the disk is too full: 0.3 GB are free where",
         status="blocked",
     )  # fmt: skip
     assert [one["id"] for one in found["blockers"]] == ["disk"]

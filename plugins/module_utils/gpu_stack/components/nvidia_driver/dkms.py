@@ -99,10 +99,13 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if kernels:
             result["msg"] = f"Would build the kernel module for {', '.join(kernels)}"
         return result
-    again = [kernel for kernel in kernels if _spoiled(kernel, name)]
-    for kernel in dict.fromkeys([*refused, *again]):
-        # DKMS would install the module that it has, unsigned or cut short as it is.
-        apt_commands.run(["dkms", "remove", "-m", name, "-v", version, "-k", kernel])
+    for kernel in kernels:
+        # DKMS installs nothing over what it calls installed, also with --force; and it would
+        # install the build that it has, unsigned or cut short as it is.
+        if kernel in refused or _spoiled(kernel, name):
+            apt_commands.run(["dkms", "remove", "-m", name, "-v", version, "-k", kernel])
+        elif damaged(kernel, name):
+            apt_commands.run(["dkms", "uninstall", "-m", name, "-v", version, "-k", kernel])
     keep = [kernel for kernel in params["kernels"] if kernel not in kernels]
     _build(kernels, version, name, params["module"], keep)
     for module, old in stale:
