@@ -23,7 +23,7 @@ def page(report: Mapping[str, Any]) -> bytes:
     # Jinja takes long to import, and most acceptances do without.
     from provision.report.html import acceptance
 
-    return acceptance.render(report, _words().title)
+    return acceptance.render(report, _words().blamed)
 
 
 def _words() -> Any:

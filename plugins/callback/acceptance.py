@@ -15,6 +15,7 @@ options: {}
 from typing import Any  # noqa: E402
 
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance import (  # noqa: E402
+    findings,
     words,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.examination import (  # noqa: E402
@@ -43,7 +44,7 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
         return {"acceptance": None}
 
     def blamed(self, entry: dict[str, Any]) -> bool:
-        return entry["status"] in ("degraded", "failed")
+        return entry["status"] in findings.BLAMED
 
     def lines(self, report: dict[str, Any]) -> list[str]:
         return [line for name, host in report["hosts"].items() for line in words.host(name, host)]

@@ -90,7 +90,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             raise SystemExit(BAD_OPTIONS)
         self._tree = project.project_of(playbook)
         project.settle(playbook, self._tree)
-        if os.path.basename(str(getattr(playbook, "_file_name", ""))) in EXAMINATIONS:
+        if project.file_name(playbook) in EXAMINATIONS:
             return  # no run: it has a plugin of its own, and the last report stays
         lock = project.lock_file(self._tree, context.CLIARGS.get("extra_vars") or ())
         self._record = Record(

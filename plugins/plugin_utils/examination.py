@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.provision.gpu.plugins.plugin_utils.files import write_atomically
-from ansible_collections.provision.gpu.plugins.plugin_utils.project import project_of
+from ansible_collections.provision.gpu.plugins.plugin_utils.project import file_name, project_of
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
     MESSAGE_LIMIT,
     without_credentials,
@@ -65,8 +65,7 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
         raise NotImplementedError
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        name = os.path.basename(str(getattr(playbook, "_file_name", "")))
-        self._active = name == self.PLAYBOOK
+        self._active = file_name(playbook) == self.PLAYBOOK
         # Ansible calls no disabled plugin. It copies each result for each one that it calls, and a
         # run over many hosts has many results.
         self.disabled = not self._active

@@ -24,6 +24,11 @@ def project_of(playbook: Any) -> Path:
     return Path(getattr(playbook, "_basedir", None) or "").resolve()
 
 
+def file_name(playbook: Any) -> str:
+    """The file that ansible-playbook was started with, without its folder: "site.yml"."""
+    return Path(getattr(playbook, "_file_name", None) or "").name
+
+
 def settle(playbook: Any, project: Path) -> None:
     """Sets `playbook_dir` of this collection's plays to the project.
 

@@ -168,14 +168,10 @@ def _windows(catalog: Catalog) -> Iterator[Fault]:
 
 
 def _capabilities(catalog: Catalog) -> Iterator[Fault]:
-    owners: dict[str, str] = {}
-    for row in catalog.generations:
-        for capability in row.capabilities:
-            if capability in owners:
-                message = "two generations have one compute capability"
-                got = f"{capability}, which is {owners[capability]}'s"
-                yield Fault(_place("generations", row), message, got, "one generation")
-            owners[capability] = row.name
+    named = [(row, row.capabilities) for row in catalog.generations]
+    message = "two generations have one compute capability"
+    yield from _shared("generations", named, message, "one generation")
+    owners = dict.fromkeys(name for _row, names in named for name in names)
     for part, rows in (
         ("cuda_releases", catalog.cuda_releases),
         ("tensorflow", catalog.tensorflow),
@@ -233,11 +229,18 @@ def _xids(catalog: Catalog) -> Iterator[Fault]:
 
 def _product_names(catalog: Catalog) -> Iterator[Fault]:
     """A name or alias by which a GPU would have another's figures."""
+    named = [(row, row.products) for row in catalog.gpu_figures]
+    yield from _shared("gpu_figures", named, "this name has figures already", "names of its own")
+
+
+def _shared(
+    part: str, named: Iterable[tuple[Any, Iterable[str]]], message: str, expected: str
+) -> Iterator[Fault]:
+    """A name that two rows have, or one row twice; `named` are the rows with their names."""
     owners: dict[str, str] = {}
-    for row in catalog.gpu_figures:
-        for name in row.products:
+    for row, names in named:
+        for name in names:
             if name in owners:
-                message = "this name has figures already"
                 got = f"{name}, which is {owners[name]}'s"
-                yield Fault(_place("gpu_figures", row), message, got, "names of its own")
+                yield Fault(_place(part, row), message, got, expected)
             owners[name] = row.name

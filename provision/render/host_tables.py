@@ -14,7 +14,7 @@ from provision.catalog import Catalog
 from provision.catalog.gpu_rows import GpuFigureRow, XidVerdict
 
 PATH = "plugins/module_utils/gpu_stack/tables.py"
-# By itself: the ordinary look carries the other one to every host.
+# By itself: the ordinary look carries the table above to every host.
 ACCEPTANCE = "plugins/module_utils/gpu_stack/acceptance/tables.py"
 
 _HEADER = '''\

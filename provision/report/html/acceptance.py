@@ -28,11 +28,11 @@ MEANINGS = {
     "error": "the host could not be judged",
     "unreachable": "Ansible could not reach it",
 }
-# The picture of a host's topology: radius of the circle, and of a GPU, in its own units.
-RADIUS, NODE = 100.0, 17.0
+# Of the circle in a host's topology, in the picture's own units.
+RADIUS = 100.0
 GIB = 2**30
-# Says which card a GPU of the report is.
-Title = Callable[[Mapping[str, Any]], str]
+# Returns the findings of a verdict that are degraded or failed, each with its subject.
+Blamed = Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -60,29 +60,29 @@ class Line:
     kind: str
 
 
-def render(report: Mapping[str, Any], title: Title) -> bytes:
-    """The page of report/acceptance.json; `title` says which card a GPU of it is."""
+def render(report: Mapping[str, Any], blamed: Blamed) -> bytes:
+    """The page of report/acceptance.json; `blamed` returns a verdict's faults."""
     template = Path(__file__).with_name("acceptance.html.j2").read_text("utf-8")
     css = Markup(style())  # noqa: S704 (our own file)
-    text = environment().from_string(template).render(page=Page(report, title), style=css)
+    text = environment().from_string(template).render(page=Page(report, blamed), style=css)
     return text.encode()
 
 
 class Page:
     """Everything that the template reads."""
 
-    def __init__(self, report: Mapping[str, Any], title: Title) -> None:
+    def __init__(self, report: Mapping[str, Any], blamed: Blamed) -> None:
         self.version = __version__
-        hosts = [Host(name, entry, title) for name, entry in report["hosts"].items()]
+        hosts = [Host(name, entry, blamed) for name, entry in report["hosts"].items()]
         # Stable: hosts of one status stay in the report's order.
         self.hosts = sorted(hosts, key=lambda host: WORST_FIRST.index(host.status))
         self.faults = [fault for host in self.hosts for fault in host.faults]
         gpus = [gpu for host in hosts for gpu in host.gpus]
-        self.gpus = sum(1 for _ in gpus)
+        self.gpus = len(gpus)
         sick = sum(gpu["verdict"] in BAD for gpu in gpus)
         ill = [host for host in hosts if host.status in BAD]
-        self.tone = "bad" if any(host.status != "degraded" for host in ill) else "warn"
-        self.tone = self.tone if ill else ""
+        worse = any(host.status != "degraded" for host in ill)
+        self.tone = "bad" if worse else "warn" if ill else ""
         self.verdict = self._verdict(sick, ill)
         self.rest = f"{len(ill)} of {plural(len(hosts), 'host')} not well" if ill else ""
         self.simulated = sum(host.simulated for host in hosts)
@@ -100,7 +100,7 @@ class Page:
 class Host:
     """A host of the report as the page shows it."""
 
-    def __init__(self, name: str, entry: Mapping[str, Any], title: Title) -> None:
+    def __init__(self, name: str, entry: Mapping[str, Any], blamed: Blamed) -> None:
         verdict: Mapping[str, Any] = entry["acceptance"] or {}
         self.name = clean(name)
         self.status: str = entry["status"]
@@ -111,29 +111,24 @@ class Host:
         self.gpus = [_gpu(gpu) for gpu in verdict.get("gpus") or []]
         self.pairs: Mapping[str, str] = verdict.get("pairs") or {}
         self.sets: Mapping[str, list[int]] = verdict.get("sets") or {}
-        self.faults = self._faults(verdict, title)
+        self.faults = self._faults(verdict, blamed)
         self.lines, self.nodes = _picture(self.pairs)
 
-    def _faults(self, verdict: Mapping[str, Any], title: Title) -> list[Fault]:
+    def _faults(self, verdict: Mapping[str, Any], blamed: Blamed) -> list[Fault]:
         if not verdict:
             return [Fault(self.status, self.name, "", self.message, [], "", "")]
-        faults = [_fault(self.name, "", check, "HOST") for check in verdict["checks"]]
-        for gpu in verdict["gpus"]:
-            named, identity = clean(title(gpu)), gpu["uuid"] or gpu["pci"] or "INDEX"
-            faults += [_fault(self.name, named, check, identity) for check in gpu["checks"]]
-        return [fault for fault in faults if fault.state in BAD]
-
-
-def _fault(host: str, subject: str, check: Mapping[str, Any], identity: str) -> Fault:
-    return Fault(
-        check["state"],
-        host,
-        subject,
-        clean(check["reason"]),
-        [clean(line) for line in check["evidence"]],
-        clean(check["action"]),
-        clean(check["how"].replace("{uuid}", identity)),
-    )
+        return [
+            Fault(
+                fault["state"],
+                self.name,
+                clean(fault["subject"]),
+                clean(fault["reason"]),
+                [clean(line) for line in fault["evidence"]],
+                clean(fault["action"]),
+                clean(fault["how"]),
+            )
+            for fault in blamed(verdict)
+        ]
 
 
 def _check(check: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
-import signal
 import time
 
 from ..host import regular
@@ -44,8 +42,6 @@ def call(function: Callable[[], Any], seconds: float) -> Any:
         data = _read(reading, time.monotonic() + seconds)
     finally:
         os.close(reading)
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
         status = regular.end(pid)
     if data is None:
         raise SilentError("no answer within {0:.0f} s".format(seconds))

@@ -12,6 +12,8 @@ OK, DEGRADED, FAILED = "ok", "degraded", "failed"
 NOT_APPLICABLE, MEASURED = "not applicable", "measured"
 # The worst last.
 STATES = (NOT_APPLICABLE, MEASURED, OK, DEGRADED, FAILED)
+# Those that somebody must do something about.
+BLAMED = (DEGRADED, FAILED)
 # What to do next, the gentlest first. `configure`: the card is well, and a setting is not.
 ACTIONS = ("nothing", "watch", "configure", "reset", "reboot", "reseat", "service")
 HOW = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..type_checking import TYPE_CHECKING
 from . import figures, topology
 from .checks import condition, kernel, links, memory, presence, surroundings
-from .findings import ACTIONS, DEGRADED, FAILED, not_applicable, worst
+from .findings import ACTIONS, BLAMED, not_applicable, worst
 
 if TYPE_CHECKING:
     from typing import Any
@@ -35,7 +35,7 @@ def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
     whole = [*checks, *({"state": gpu["verdict"]} for gpu in gpus)]
     verdict = worst(whole)
     pairs = topology.pairs(nvml)
-    blamed = [entry for entry in [*checks, *gpus] if _state(entry) in (DEGRADED, FAILED)]
+    blamed = [entry for entry in [*checks, *gpus] if _state(entry) in BLAMED]
     return {
         "format": FORMAT,
         "verdict": verdict,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..type_checking import TYPE_CHECKING
-from .findings import DEGRADED, FAILED, MEASURED, NOT_APPLICABLE, OK
+from .findings import BLAMED, MEASURED, NOT_APPLICABLE, OK
 
 if TYPE_CHECKING:
     from typing import Any
@@ -19,21 +19,31 @@ def host(name: str, entry: dict[str, Any]) -> list[str]:
         return ["{0}: {1}".format(name, entry["status"]), *("  " + line for line in message)]
     label = " (its GPU is simulated)" if verdict["simulated"] else ""
     text = ["{0}: {1}{2}: {3}".format(name, verdict["verdict"], label, summary(verdict))]
-    for finding in _blamed(verdict["checks"]):
-        text += _lines(_words(finding, "HOST"), finding)
-    for gpu in verdict["gpus"]:
-        for finding in _blamed(gpu["checks"]):
-            text += _lines("{0}: {1}".format(title(gpu), _words(finding, _id(gpu))), finding)
+    for fault in blamed(verdict):
+        text += ["  " + _line(fault), *("    because: " + line for line in fault["evidence"])]
     return text
 
 
 def faults(verdict: dict[str, Any]) -> list[str]:
     """One line for each fault of a host."""
-    text = [_words(entry, "HOST") for entry in _blamed(verdict["checks"])]
+    return [_line(fault) for fault in blamed(verdict)]
+
+
+def blamed(verdict: dict[str, Any]) -> list[dict[str, Any]]:
+    """The findings that are degraded or failed, the host's first, each with its `subject`.
+
+    That is a GPU's title, or "" for the host; its name stands in `how`.
+    """
+    parts = [("", "HOST", verdict["checks"])]
     for gpu in verdict["gpus"]:
-        words = [_words(entry, _id(gpu)) for entry in _blamed(gpu["checks"])]
-        text += ["{0}: {1}".format(title(gpu), line) for line in words]
-    return text
+        identity = gpu["uuid"] or gpu["pci"] or str(gpu["index"])
+        parts.append((title(gpu), identity, gpu["checks"]))
+    return [
+        dict(entry, subject=subject, how=entry["how"].replace("{uuid}", identity))
+        for subject, identity, checks in parts
+        for entry in checks
+        if entry["state"] in BLAMED
+    ]
 
 
 def summary(verdict: dict[str, Any]) -> str:
@@ -54,20 +64,9 @@ def title(gpu: dict[str, Any]) -> str:
     return "GPU {0}{1} ({2})".format(gpu["index"], uuid, ", ".join(known))
 
 
-def _blamed(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [entry for entry in checks if entry["state"] in (DEGRADED, FAILED)]
-
-
-def _id(gpu: dict[str, Any]) -> str:
-    return gpu["uuid"] or gpu["pci"] or str(gpu["index"])
-
-
-def _words(entry: dict[str, Any], identity: str) -> str:
-    how = entry["how"].replace("{uuid}", identity)
-    return "{0}: {1}; next: {2}{3}".format(
-        entry["state"], entry["reason"], entry["action"], " ({0})".format(how) if how else ""
+def _line(fault: dict[str, Any]) -> str:
+    subject = fault["subject"] and fault["subject"] + ": "
+    how = " ({0})".format(fault["how"]) if fault["how"] else ""
+    return "{0}{1}: {2}; next: {3}{4}".format(
+        subject, fault["state"], fault["reason"], fault["action"], how
     )
-
-
-def _lines(line: str, entry: dict[str, Any]) -> list[str]:
-    return ["  " + line, *("    because: " + evidence for evidence in entry["evidence"])]

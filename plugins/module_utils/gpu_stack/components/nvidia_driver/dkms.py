@@ -102,9 +102,10 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     for kernel in kernels:
         # DKMS installs nothing over what it calls installed, also with --force; and it would
         # install the build that it has, unsigned or cut short as it is.
-        if kernel in refused or _spoiled(kernel, name):
+        files = damaged(kernel, name)
+        if kernel in refused or any(path.startswith(driver_method.DKMS) for path in files):
             apt_commands.run(["dkms", "remove", "-m", name, "-v", version, "-k", kernel])
-        elif damaged(kernel, name):
+        elif files:
             apt_commands.run(["dkms", "uninstall", "-m", name, "-v", version, "-k", kernel])
     keep = [kernel for kernel in params["kernels"] if kernel not in kernels]
     _build(kernels, version, name, params["module"], keep)
@@ -113,11 +114,6 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if answer.rc != 0:
             raise RefusalError(f"dkms could not remove {module}/{old}: {answer.err.strip()}")
     return result
-
-
-def _spoiled(kernel: str, name: str) -> bool:
-    """Whether DKMS keeps a build whose files are not whole."""
-    return any(path.startswith(driver_method.DKMS) for path in damaged(kernel, name))
 
 
 def _refused(kernels: list[str], file: str) -> list[str]:
