@@ -36,11 +36,13 @@ def finding(
     how: str = "",
     threshold: Any = None,
     source: str = "",
+    figure: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A judgement. `how` says the action in words where HOW's do not fit.
 
     `threshold` is what was compared with, and `source` where that is from: "card", "driver",
-    "inventory", "catalog", "host".
+    "inventory", "catalog", "host". `figure` is a number that other cards, other days or the catalog
+    can be asked about: {name: "fp32_tflops", value: 14.2, unit: "TFLOP/s", better: "higher"}.
     """
     entry: dict[str, Any] = {
         "state": state, "reason": reason, "evidence": list(evidence), "action": action,
@@ -48,6 +50,8 @@ def finding(
     }  # fmt: skip
     if source:
         entry["threshold"] = {"value": threshold, "source": source}
+    if figure is not None:
+        entry["figure"] = figure
     return entry
 
 
