@@ -8,13 +8,33 @@ module: gpu_acceptance
 short_description: Judge every GPU of a host
 description:
   - Reads what the PCI bus, the driver's NVML and the kernel's log say of every GPU, and judges it.
-    Loads no GPU and changes nothing, in check mode and outside it.
+    Changes nothing, in check mode and outside it.
+  - With C(level=quick) no GPU is loaded. Above it TensorFlow computes on every GPU that nobody
+    uses, in the host's own environment and without root's rights.
   - Never fails for what it finds. C(acceptance.verdict) says it.
 options:
   declared:
     description: How many GPUs the host must have; 0 for as many as its PCI bus shows.
     type: int
     default: 0
+  level:
+    description: How much is asked of the cards. Check mode takes every level for C(quick).
+    type: str
+    choices: [quick, normal, long]
+    default: quick
+  programs:
+    description: The programs that TensorFlow runs, by their file names. The action plugin, which is
+      the ordinary way, sends them, and sets I(python) and I(variables).
+    type: dict
+    default: {}
+  python:
+    description: The Python of TensorFlow's environment.
+    type: path
+    default: /opt/tensorflow/current/bin/python
+  variables:
+    description: The file with the environment variables of GPU programs.
+    type: path
+    default: /etc/provision/gpu.env
 extends_documentation_fragment: [provision.gpu.common]
 """
 
@@ -41,17 +61,36 @@ lines:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance import (
     judge,
+    levels,
     machine,
     words,
+    work,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance.runner import (
+    Runner,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"declared": {"type": "int", "default": 0}}, supports_check_mode=True
+        argument_spec={
+            "declared": {"type": "int", "default": 0},
+            "level": {"type": "str", "choices": list(levels.LEVELS), "default": levels.QUICK},
+            "programs": {"type": "dict", "default": {}},
+            "python": {"type": "path", "default": "/opt/tensorflow/current/bin/python"},
+            "variables": {"type": "path", "default": "/etc/provision/gpu.env"},
+        },
+        supports_check_mode=True,
     )
-    verdict = judge.judge(machine.look(Context()), module.params["declared"])
+    context = Context()
+    facts = machine.look(context)
+    level = module.params["level"]
+    if level != levels.QUICK and not module.check_mode:
+        given = (module.params[name] for name in ("programs", "python", "variables"))
+        runner = Runner(context, *given)
+        facts["work"] = work.look(facts, level, runner)
+    verdict = judge.judge(facts, module.params["declared"])
     module.exit_json(changed=False, acceptance=verdict, lines=words.faults(verdict))
 
 

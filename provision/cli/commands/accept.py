@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,20 +16,35 @@ from provision.cli.run_options import RunRequest, takes_run_options
 from provision.errors import MachineError
 
 
+class Level(str, enum.Enum):
+    """How much is asked of the cards: acceptance/levels.py in the collection."""
+
+    quick = "quick"
+    normal = "normal"
+
+
 @takes_run_options(without={"tags", "skip_tags", "deep"})
 def accept(
     *,
     html_file: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write the verdicts as a page.")
     ] = None,
+    level: Annotated[
+        Level, typer.Option(help="quick loads no GPU; normal computes on those that are free.")
+    ] = Level.quick,
     request: RunRequest,
 ) -> None:
     """Judge every GPU, and name one that is ill with the next action.
 
-    Reads what the PCI bus, the driver and the kernel's log say. Loads no GPU and disturbs nobody.
+    Reads what the PCI bus, the driver and the kernel's log say; with --level normal TensorFlow
+    computes on every GPU that nobody uses. Changes nothing and disturbs nobody.
     Exit code 5 where a host is degraded or failed, 4 where one could not be asked.
     """
-    project, options = request.project, request.options
+    project = request.project
+    options = replace(
+        request.options,
+        extra_vars=[*request.options.extra_vars, f"gpu_accept_level={level.value}"],
+    )
     running.check_fresh(project)
     quiet = not (request.verbose or options.ask_become_pass) or request.as_json
     data, code = running.examined(project, run.ACCEPTANCE, options, "asking every GPU", quiet=quiet)

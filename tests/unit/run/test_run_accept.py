@@ -21,7 +21,9 @@ from tests.unit.run import examined
 MODULE = """\
 import json, os
 from ansible.module_utils.basic import AnsibleModule
-module = AnsibleModule({"declared": {"type": "int"}}, supports_check_mode=True)
+module = AnsibleModule(
+    {"declared": {"type": "int"}, "level": {"type": "str"}}, supports_check_mode=True
+)
 answer = json.load(open(os.environ["ACCEPT_ANSWER"]))
 if "fails" in answer:
     module.fail_json(msg=answer["fails"])

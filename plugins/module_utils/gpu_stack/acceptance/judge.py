@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..type_checking import TYPE_CHECKING
-from . import figures, topology
-from .checks import condition, kernel, links, memory, presence, surroundings
+from . import figures, levels, topology
+from .checks import computing, condition, kernel, links, memory, presence, surroundings
 from .findings import ACTIONS, BLAMED, not_applicable, worst
 
 if TYPE_CHECKING:
@@ -14,24 +14,29 @@ if TYPE_CHECKING:
 FORMAT = 1
 OF_HOST = (*presence.HOST, *surroundings.HOST)
 OF_GPU = (*presence.GPU, *links.GPU, *memory.GPU, *condition.GPU, *kernel.GPU)
+# Where an acceptance has loaded the cards.
+WORK_OF_HOST = computing.HOST
+WORK_OF_GPU = computing.GPU
 # What is asked of a card that does not answer.
 WITHOUT_ANSWER = ("answers", "xid")
 SILENT = "the card does not answer"
 
 
 def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
-    """{format, verdict, action, checks, gpus, pairs, sets, driver, simulated} of a host.
+    """{format, verdict, action, checks, gpus, pairs, sets, driver, simulated, level, stand_in}.
 
-    `facts` are machine.look's. `declared`: how many GPUs the inventory says; 0 where it says
-    nothing. A verdict is "ok", "degraded", "failed" or "not applicable"; what was only measured
-    makes nothing well.
+    Of a host. `facts` are machine.look's, above the level quick with work.look's as `work`.
+    `declared`: how many GPUs the inventory says; 0 where it says nothing. A verdict is "ok",
+    "degraded", "failed" or "not applicable"; what was only measured makes nothing well.
     """
     facts = {"declared": declared, **facts}
     places = {gpu["pci"]: gpu for gpu in facts["bus"]}
     nvml = _addressed(facts)
     facts["nvml"] = nvml
     gpus = [_gpu(gpu, facts, places.get(gpu.get("pci")) or {}) for gpu in nvml["gpus"]]
-    checks = [dict(check(facts), check=name) for name, check in OF_HOST]
+    work: dict[str, Any] = facts.get("work") or {}
+    of_host = (*OF_HOST, *WORK_OF_HOST) if work else OF_HOST
+    checks = [dict(check(facts), check=name) for name, check in of_host]
     whole = [*checks, *({"state": gpu["verdict"]} for gpu in gpus)]
     verdict = worst(whole)
     pairs = topology.pairs(nvml)
@@ -46,6 +51,9 @@ def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
         "sets": topology.best_sets(pairs),
         "driver": nvml["driver"],
         "simulated": facts["simulated"],
+        "level": work["level"] if work else levels.QUICK,
+        # Logical CPU devices were computed on, one for each GPU.
+        "stand_in": work.get("kind") == "CPU",
     }
 
 
@@ -84,7 +92,11 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
         figures=figures.figures(gpu.get("name") or ""),
     )
     checks = []
-    for name, check in OF_GPU:
+    of_gpu: tuple[Any, ...] = OF_GPU
+    if facts.get("work"):
+        card["work"] = computing.card_work(facts["work"], gpu["index"])
+        of_gpu += WORK_OF_GPU
+    for name, check in of_gpu:
         asked = name in WITHOUT_ANSWER or not gpu["error"]
         checks.append(dict(check(card) if asked else not_applicable(SILENT), check=name))
     verdict = worst(checks)

@@ -18,6 +18,8 @@ def host(name: str, entry: dict[str, Any]) -> list[str]:
         message = entry["message"].splitlines() or [""]
         return ["{0}: {1}".format(name, entry["status"]), *("  " + line for line in message)]
     label = " (its GPU is simulated)" if verdict["simulated"] else ""
+    if verdict["stand_in"]:
+        label = " (its GPU is simulated; logical CPU devices computed in its place)"
     text = ["{0}: {1}{2}: {3}".format(name, verdict["verdict"], label, summary(verdict))]
     for fault in blamed(verdict):
         text += ["  " + _line(fault), *("    because: " + line for line in fault["evidence"])]

@@ -1,0 +1,318 @@
+"""Does TensorFlow compute on every card, and right? Of what acceptance/work.py has measured."""
+
+from __future__ import annotations
+
+from ...type_checking import TYPE_CHECKING
+from ..findings import BLAMED, DEGRADED, FAILED, finding, measured, not_applicable, ok
+
+if TYPE_CHECKING:
+    from typing import Any
+
+MIB = 2**20
+# The largest difference of a product from the right one, in root mean squares of that. float32 has
+# 24 bits and a sum of 1024 terms errs by some of the last; a float16 is rounded to 11 bits after a
+# sum in float32. A CPU also sums in float16.
+PRODUCT_ERRORS = {"float32": 1e-4, "float16": 1e-2}
+STAND_IN_ERRORS = {"float32": 1e-4, "float16": 1e-1}
+# XLA fuses, and rounds in another place.
+XLA_ERROR = 1e-4
+# A growing TensorFlow takes CUDA's own part, up to about 600 MiB, and a little; without growth it
+# would take nearly all of the card at once.
+GROWN_SMALL = 0.5
+# What half a gibibyte more may cost, in MiB: the allocator takes powers of two.
+GROWN_LARGE = (512, 1536)
+# The share of a training's time in which the card waits for a tuned input.
+STARVING = 0.5
+STACK = "look at the stack: provision verify --limit HOST; provision doctor --limit HOST"
+
+
+def fault(card: dict[str, Any], program: str) -> dict[str, Any] | None:
+    """The finding where a program has no facts of this card; None where it has."""
+    work = card["work"]
+    if work["skipped"]:
+        return not_applicable("not loaded: {0}".format(work["skipped"]))
+    answer = work["answers"].get(program)
+    if answer is None:
+        return not_applicable("only a real GPU can show it")
+    if answer["error"] is None:
+        return None
+    reason = "{0} failed: {1}".format(NAMES[program], answer["error"])
+    if program in work["everywhere"]:
+        return finding(FAILED, reason, answer["log"], action="configure", how=STACK)
+    return finding(FAILED, reason, answer["log"], action="reset")
+
+
+def right(card: dict[str, Any], program: str, words: str) -> dict[str, Any]:
+    """`words`, and where the first of two tries failed what that said."""
+    first = (card["work"]["answers"][program] or {}).get("first")
+    if not first:
+        return ok(words)
+    if first["error"]:
+        return ok(words, evidence=["the first of two tries failed: " + first["error"]])
+    reason = "{0}; wrong once, and right when tried again".format(words)
+    return finding(DEGRADED, reason, action="watch")
+
+
+def product(card: dict[str, Any]) -> dict[str, Any]:
+    """Products of matrices are right, and the same each time."""
+    broken = fault(card, "product")
+    if broken:
+        return broken
+    facts = card["work"]["answers"]["product"]["facts"]
+    limits = PRODUCT_ERRORS if card["work"]["kind"] == "GPU" else STAND_IN_ERRORS
+    for kind, limit in sorted(limits.items()):
+        error, differing = facts[kind]["error"], facts[kind]["differing"]
+        # NaN is below and above nothing.
+        if not error <= limit:
+            reason = "a wrong product in {0}: off by {1:.2g}".format(kind, error)
+            return finding(FAILED, reason, action="service", threshold=limit, source="IEEE 754")
+        if differing:
+            reason = "{0} of 10 equal products in {1} are not the same".format(differing, kind)
+            return finding(FAILED, reason, action="service")
+    return right(card, "product", "products in float32 and float16 are right")
+
+
+def rate(kind: str) -> Any:
+    """The check of how fast products of this type are."""
+
+    def check(card: dict[str, Any]) -> dict[str, Any]:
+        broken = fault(card, "product")
+        if broken:
+            return not_applicable(broken["reason"])
+        value = card["work"]["answers"]["product"]["facts"][kind]["tflops"]
+        figure = {
+            "name": "{0}_tflops".format(kind), "value": value, "unit": "TFLOP/s",
+            "better": "higher",
+        }  # fmt: skip
+        return measured("{0:.3g} TFLOP/s in {1}".format(value, kind), figure=figure)
+
+    return check
+
+
+def pattern(card: dict[str, Any]) -> dict[str, Any]:
+    """What was written into the card's memory is read back."""
+    broken = fault(card, "pattern")
+    if broken:
+        return broken
+    facts = card["work"]["answers"]["pattern"]["facts"]
+    words = "{0:.0f} MiB of memory".format(facts["bytes"] / MIB)
+    if facts["wrong"]:
+        reason = "{0} wrong numbers in {1}".format(facts["wrong"], words)
+        return finding(FAILED, reason, action="service")
+    return right(card, "pattern", words + " keep what is written")
+
+
+def growth(card: dict[str, Any]) -> dict[str, Any]:
+    """TensorFlow takes memory as it needs it, and does not take it twice."""
+    broken = fault(card, "growth")
+    if broken:
+        return broken
+    facts = card["work"]["answers"]["growth"]["facts"]
+    small, large, again = (facts[name] / MIB for name in ("small", "large", "again"))
+    words = "{0:.0f} MiB with little, {1:.0f} with 512 MiB more, {2:.0f} with as much again".format(
+        small, large, again
+    )
+    total = card["memory"]["total"] / MIB if card["memory"] else None
+    if total and small > GROWN_SMALL * total:
+        reason = "TensorFlow takes the card's memory at once: {0}".format(words)
+        return finding(DEGRADED, reason, action="configure", how=STACK)
+    least, most = GROWN_LARGE
+    if not least <= large - small <= most or again - large > least / 2:
+        reason = "TensorFlow's memory does not grow as asked for: {0}".format(words)
+        return finding(DEGRADED, reason, action="configure", how=STACK)
+    return ok(words)
+
+
+def xla(card: dict[str, Any]) -> dict[str, Any]:
+    """XLA finds what it needs of CUDA, and computes the same."""
+    broken = fault(card, "xla")
+    if broken:
+        return broken
+    error = card["work"]["answers"]["xla"]["facts"]["error"]
+    if not error <= XLA_ERROR:
+        reason = "XLA's result is off by {0:.2g}".format(error)
+        return finding(FAILED, reason, action="configure", how=STACK, threshold=XLA_ERROR,
+                       source="IEEE 754")  # fmt: skip
+    return right(card, "xla", "XLA compiles, and its result is right")
+
+
+def convolution(card: dict[str, Any]) -> dict[str, Any]:
+    """A convolution and its gradient are right, by cuDNN on a GPU."""
+    broken = fault(card, "convolution")
+    if broken:
+        return broken
+    facts = card["work"]["answers"]["convolution"]["facts"]
+    if not facts["error"] < 0.5:
+        reason = "a wrong convolution: off by {0:.2g}".format(facts["error"])
+        return finding(FAILED, reason, facts["libraries"], action="service")
+    by = " by cuDNN" if facts["libraries"] else ""
+    return right(card, "convolution", "a convolution and its gradient{0} are right".format(by))
+
+
+def pipeline(card: dict[str, Any]) -> dict[str, Any]:
+    """With prefetch and a parallel map the card seldom waits for its input."""
+    broken = fault(card, "pipeline")
+    if broken:
+        return broken
+    facts = card["work"]["answers"]["pipeline"]["facts"]
+    tuned, plain = facts["tuned"], facts["plain"]
+    evidence = [
+        "{0}: {1:.1f} steps a second, {2:.0f} % of the time without input".format(
+            name, entry["steps"], 100 * entry["idle"]
+        )
+        for name, entry in (("plain", plain), ("prefetch and parallel map", tuned))
+    ]
+    words = "waits {0:.0f} % of the time for its input".format(100 * tuned["idle"])
+    if tuned["idle"] > STARVING:
+        how = "see what else uses the CPUs, and how many this host may use (nproc, cgroups)"
+        return finding(
+            DEGRADED, words, evidence, action="configure", how=how, threshold=STARVING,
+            source="provision",
+        )  # fmt: skip
+    return ok(words, evidence=evidence)
+
+
+def visible(card: dict[str, Any]) -> dict[str, Any]:
+    """CUDA_VISIBLE_DEVICES, by UUID and by index, shows this card and no other."""
+    for program, word in (("by_uuid", card["uuid"]), ("by_index", card["index"])):
+        broken = fault(card, program)
+        if broken:
+            return broken
+        addresses = card["work"]["answers"][program]["facts"]["addresses"]
+        if addresses != [card["pci"]]:
+            reason = "with CUDA_VISIBLE_DEVICES={0} TensorFlow sees {1}".format(
+                word, ", ".join(addresses) or "no GPU"
+            )
+            return finding(FAILED, reason, action="configure", how=STACK)
+    return ok("CUDA_VISIBLE_DEVICES chooses it, by UUID and by index")
+
+
+def listed(facts: dict[str, Any]) -> dict[str, Any]:
+    """TensorFlow sees the cards that the driver has."""
+    broken = host_fault(facts, "listed")
+    if broken:
+        return broken
+    work = facts["work"]
+    if work["kind"] != "GPU":
+        return not_applicable("only a real GPU can show it")
+    seen = work["host"]["listed"]["facts"]
+    free = [gpu for gpu in facts["nvml"]["gpus"] if str(gpu["index"]) in work["order"]]
+    if sorted(seen["addresses"]) == sorted(gpu["pci"] for gpu in free):
+        return ok("TensorFlow {0} sees {1} of {1} GPUs".format(seen["version"], len(free)))
+    if not seen["built_with_cuda"]:
+        return finding(
+            FAILED, "this TensorFlow was built without CUDA", action="configure", how=STACK
+        )
+    missing = [gpu["pci"] for gpu in free if gpu["pci"] not in seen["addresses"]]
+    reason = "TensorFlow {0} sees {1} of {2} GPUs".format(
+        seen["version"], len(seen["addresses"]), len(free)
+    )
+    evidence = ["not seen: " + address for address in missing]
+    return finding(FAILED, reason, evidence, action="configure", how=STACK)
+
+
+def host_fault(facts: dict[str, Any], program: str) -> dict[str, Any] | None:
+    """The finding where a program has no facts of this host; None where it has."""
+    work = facts["work"]
+    if work.get("missing"):
+        return finding(FAILED, work["missing"], action="configure", how=STACK)
+    answer = work["host"].get(program)
+    if answer is None:
+        return not_applicable("no GPU is free" if work["kind"] else "there is no GPU")
+    if answer["error"] is None:
+        return None
+    reason = "{0} failed: {1}".format(NAMES[program], answer["error"])
+    return finding(FAILED, reason, answer["log"], action="configure", how=STACK)
+
+
+def copies(facts: dict[str, Any]) -> dict[str, Any]:
+    """Data arrives as it was sent: host to card and back, and between every two cards."""
+    broken = host_fault(facts, "copies")
+    if broken:
+        return broken
+    work = facts["work"]
+    answer, order = work["host"]["copies"]["facts"], work["order"]
+    evidence, bad = [], []
+    for place, index in enumerate(order):
+        entry = answer["host"][place]
+        words = "GPU {0}: {1:.1f} GB/s to it, {2:.1f} GB/s back"
+        evidence.append(words.format(index, entry["to"], entry["back"]))
+        if entry["wrong"]:
+            bad.append("the host and GPU " + index)
+    for pair, entry in sorted(answer["pairs"].items()):
+        one, two = (order[int(place)] for place in pair.split("-"))
+        evidence.append("GPU {0} and GPU {1}: {2:.1f} GB/s".format(one, two, entry["rate"]))
+        if entry["wrong"]:
+            bad.append("GPU {0} and GPU {1}".format(one, two))
+    if not bad:
+        return ok("data arrives as it was sent", evidence=evidence)
+    reason = "data arrives changed between {0}".format("; ".join(bad))
+    how = "switch ACS off on the bridges above the cards, and the IOMMU to pass-through"
+    return finding(FAILED, reason, evidence, action="configure", how=how)
+
+
+NAMES = {
+    "listed": "listing TensorFlow's devices",
+    "by_uuid": "listing TensorFlow's devices",
+    "by_index": "listing TensorFlow's devices",
+    "product": "a product of matrices",
+    "pattern": "filling the memory",
+    "growth": "growing in memory",
+    "xla": "XLA",
+    "convolution": "a convolution",
+    "pipeline": "an input pipeline",
+    "copies": "copying",
+}
+# {program: the check of its answer about a card}
+JUDGES = {
+    "product": product,
+    "pattern": pattern,
+    "growth": growth,
+    "xla": xla,
+    "convolution": convolution,
+    "pipeline": pipeline,
+    "by_uuid": visible,
+    "by_index": visible,
+}
+
+
+def everywhere(cards: dict[str, Any]) -> list[str]:
+    """The programs that have no facts of any card: that is not a card's fault."""
+    names = {program for answers in cards.values() for program in answers}
+    return sorted(
+        program
+        for program in names
+        if all((answers.get(program) or {"error": "x"})["error"] for answers in cards.values())
+    )
+
+
+def card_work(work: dict[str, Any], index: int) -> dict[str, Any]:
+    """The part of acceptance/work.py's answer that the checks of one card read."""
+    return {
+        "kind": work["kind"],
+        "skipped": work["missing"] or work["skipped"].get(str(index)),
+        "answers": work["cards"].get(str(index)) or {},
+        "everywhere": everywhere(work["cards"]),
+    }
+
+
+def suspect(gpu: dict[str, Any], what: str, program: str, answers: dict[str, Any]) -> bool:
+    """Whether a card would be accused for this answer."""
+    work: dict[str, Any] = {
+        "kind": what, "skipped": None, "answers": answers, "everywhere": [],
+    }  # fmt: skip
+    return JUDGES[program](dict(gpu, work=work))["state"] in BLAMED
+
+
+HOST = (("listed", listed), ("copies", copies))
+GPU = (
+    ("visible", visible),
+    ("growth", growth),
+    ("product", product),
+    ("rate_float32", rate("float32")),
+    ("rate_float16", rate("float16")),
+    ("pattern", pattern),
+    ("xla", xla),
+    ("convolution", convolution),
+    ("pipeline", pipeline),
+)
