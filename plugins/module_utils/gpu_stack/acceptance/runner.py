@@ -62,10 +62,10 @@ class Runner:
     def __enter__(self) -> Runner:
         # On a disk: /tmp may be memory, and models are large.
         self._folder = tempfile.mkdtemp(prefix="provision-accept-", dir="/var/tmp")
-        os.chmod(self._folder, 0o711)  # noqa: S103 others may pass through, and list nothing
         programs = os.path.join(self._folder, "programs")
         os.mkdir(programs)
-        os.chmod(programs, 0o755)  # noqa: S103 whatever root's umask is
+        for folder in (self._folder, programs):
+            os.chmod(folder, 0o755)  # noqa: S103 an import lists it; whatever root's umask is
         for name, text in self._sources.items():
             path = os.path.join(programs, name)
             with open(path, "w", encoding="utf-8") as stream:

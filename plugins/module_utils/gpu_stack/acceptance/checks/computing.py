@@ -214,7 +214,7 @@ def listed(facts: dict[str, Any]) -> dict[str, Any]:
 def host_fault(facts: dict[str, Any], program: str) -> dict[str, Any] | None:
     """The finding where a program has no facts of this host; None where it has."""
     work = facts["work"]
-    if work.get("missing"):
+    if work["missing"]:
         return finding(FAILED, work["missing"], action="configure", how=STACK)
     answer = work["host"].get(program)
     if answer is None:
@@ -227,6 +227,8 @@ def host_fault(facts: dict[str, Any], program: str) -> dict[str, Any] | None:
 
 def copies(facts: dict[str, Any]) -> dict[str, Any]:
     """Data arrives as it was sent: host to card and back, and between every two cards."""
+    if facts["work"]["missing"]:
+        return not_applicable(facts["work"]["missing"])
     broken = host_fault(facts, "copies")
     if broken:
         return broken

@@ -1,0 +1,117 @@
+"""The verdict on what TensorFlow did: every fault is named by its own check alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_stack.acceptance import judge, words
+
+from tests.unit.acceptance.machines import MODELS
+from tests.unit.acceptance.test_judge import red
+from tests.unit.acceptance.worked import WORK_FAULTS, WorkFault, answer, broken, worked
+
+
+def of(verdict: dict[str, Any], check: str, gpu: int | None = None) -> dict[str, Any]:
+    checks = verdict["checks"] if gpu is None else verdict["gpus"][gpu]["checks"]
+    (entry,) = [entry for entry in checks if entry["check"] == check]
+    return dict(entry)
+
+
+@pytest.mark.parametrize("simulated", [False, True], ids=["GPUs", "logical CPU devices"])
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_healthy_machine_that_worked_is_ok(name: str, count: int, simulated: bool) -> None:
+    verdict = judge.judge(worked(name, count, simulated=simulated))
+    assert red(verdict) == []
+    assert (verdict["verdict"], verdict["level"]) == ("ok", "normal")
+    assert verdict["stand_in"] == simulated
+
+
+@pytest.mark.parametrize("fault", WORK_FAULTS.values(), ids=list(WORK_FAULTS))
+def test_a_fault_of_the_work_is_named_by_its_own_check_alone(fault: WorkFault) -> None:
+    facts = worked(count=fault.count, simulated=fault.simulated)
+    fault.change(facts["work"])
+    assert red(judge.judge(facts)) == [fault.red]
+
+
+def test_every_check_of_the_work_has_a_fault() -> None:
+    named = {fault.red[0] for fault in WORK_FAULTS.values()}
+    every = {name for name, _ in (*judge.WORK_OF_HOST, *judge.WORK_OF_GPU)}
+    # These report and do not judge.
+    assert every - named == {"rate_float32", "rate_float16"}
+
+
+def test_without_work_its_checks_are_not_there() -> None:
+    facts = worked()
+    del facts["work"]
+    verdict = judge.judge(facts)
+    assert verdict["level"] == "quick"
+    assert not {"product", "listed"} & {
+        entry["check"] for entry in [*verdict["checks"], *verdict["gpus"][0]["checks"]]
+    }
+
+
+def test_what_fails_on_every_card_is_the_stack_and_no_card() -> None:
+    facts = worked()
+    for answers in facts["work"]["cards"].values():
+        answers["convolution"] = broken("NotFoundError: libcudnn.so.8")
+    verdict = judge.judge(facts)
+    assert red(verdict) == [("convolution", index, "failed", "configure") for index in range(2)]
+    assert of(verdict, "convolution", 0)["how"].startswith("look at the stack: provision verify")
+
+
+def test_a_program_that_ended_once_and_then_worked_accuses_nobody() -> None:
+    facts = worked()
+    facts["work"]["cards"]["1"]["xla"]["first"] = broken("it was ended by signal 11")
+    verdict = judge.judge(facts)
+    assert red(verdict) == []
+    assert of(verdict, "xla", 1)["evidence"] == [
+        "the first of two tries failed: it was ended by signal 11"
+    ]
+
+
+def test_a_card_in_use_is_named_and_the_others_are_judged() -> None:
+    facts = worked()
+    facts["work"]["skipped"] = {"1": "in use: ada"}
+    facts["work"]["order"] = ["0"]
+    del facts["work"]["cards"]["1"]
+    listed = facts["work"]["host"]["listed"]["facts"]
+    listed["addresses"] = listed["addresses"][:1]
+    facts["work"]["host"]["copies"] = answer(host=[{"wrong": 0, "to": 1.0, "back": 1.0}], pairs={})
+    verdict = judge.judge(facts)
+    assert red(verdict) == []
+    assert of(verdict, "product", 1)["reason"] == "not loaded: in use: ada"
+    assert of(verdict, "product", 1)["state"] == "not applicable"
+    assert of(verdict, "product", 0)["state"] == "ok"
+
+
+def test_without_tensorflow_the_host_fails_once() -> None:
+    facts = worked()
+    facts["work"].update(missing="there is no TensorFlow: x does not exist", host={}, cards={})
+    verdict = judge.judge(facts)
+    assert {entry[0] for entry in red(verdict)} == {"listed"}
+    assert of(verdict, "product", 0)["state"] == "not applicable"
+
+
+def test_without_a_gpu_nothing_is_computed_and_nothing_is_red() -> None:
+    facts = worked(count=0)
+    facts["work"].update(kind=None, host={}, cards={}, order=[])
+    verdict = judge.judge(facts)
+    assert (red(verdict), verdict["verdict"]) == ([], "not applicable")
+
+
+def test_a_rate_is_measured_and_never_a_pass() -> None:
+    entry = of(judge.judge(worked()), "rate_float32", 0)
+    assert entry["state"] == "measured"
+    assert entry["figure"] == {
+        "name": "float32_tflops", "value": 4.1, "unit": "TFLOP/s", "better": "higher"
+    }  # fmt: skip
+
+
+def test_the_host_line_says_what_stood_in() -> None:
+    verdict = judge.judge(worked(simulated=True))
+    (line,) = words.host("h", {"status": "ok", "message": "", "acceptance": verdict})
+    assert line.startswith(
+        "h: ok (its GPU is simulated; logical CPU devices computed in its place): 2 GPUs"
+    )

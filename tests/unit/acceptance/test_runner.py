@@ -1,0 +1,126 @@
+"""Programs in an environment of their own: answers, errors, time limits, rights, remains."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from gpu_stack.acceptance import runner
+from gpu_stack.acceptance.runner import Runner
+from gpu_stack.host.context import Context, Result
+
+COMMON = "import json, os, sys\ngiven = json.loads(sys.argv[1])\n"
+SOURCES = {
+    "__init__.py": "",
+    "says.py": COMMON
+    + "print('a library speaks')\nprint('PROVISION ' + json.dumps({'given': given, "
+    "'uid': os.getuid(), 'groups': os.getgroups(), 'cwd': sys.path[0], "
+    "'environment': dict(os.environ), 'writes': os.access(given['folder'], os.W_OK), "
+    "'reads': os.access('/etc/shadow', os.R_OK)}))\n",
+    "relative.py": "from .says import given\n",
+    "raises.py": "import sys\nprint('PROVISION {}')\nraise ValueError('no cuDNN')\n",
+    "crashes.py": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
+    "hangs.py": "import os, time\nif os.fork() == 0:\n    time.sleep(600)\ntime.sleep(600)\n",
+    "silent.py": "",
+    "half.py": "print('PROVISION {')\n",
+    "writes.py": COMMON
+    + "open(given['folder'] + '/model', 'w').write('x')\nprint('PROVISION {}')\n",
+}
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Runner:
+    variables = tmp_path / "gpu.env"
+    variables.write_text('# a comment\nXLA_FLAGS="--xla_gpu_cuda_data_dir=/usr/lib/cuda"\n')
+    return Runner(Context(), SOURCES, sys.executable, str(variables))
+
+
+def test_a_program_answers_with_its_last_marked_line(programs: Runner) -> None:
+    with programs:
+        answer = programs.ask("says", {"count": 2}, "GPU-1", 60)
+    assert (answer["error"], answer["log"], answer["silent"]) == (None, [], False)
+    assert answer["facts"]["given"]["count"] == 2
+    environment = answer["facts"]["environment"]
+    assert environment["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+    assert environment["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert environment["XLA_FLAGS"] == "--xla_gpu_cuda_data_dir=/usr/lib/cuda"
+    assert environment["HOME"] == answer["facts"]["given"]["folder"]
+    assert "# a comment" not in environment
+    assert "PYTEST_CURRENT_TEST" not in environment
+
+
+def test_programs_import_each_other(programs: Runner) -> None:
+    with programs:
+        assert programs.ask("relative", {}, "-1", 60)["error"] is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up its rights")
+def test_a_program_has_no_rights_but_its_folder(programs: Runner) -> None:
+    with programs:
+        facts = programs.ask("says", {}, "-1", 60)["facts"]
+    assert facts["uid"] == runner.NOBODY
+    assert facts["groups"] == []
+    assert facts["writes"]
+    assert not facts["reads"]
+
+
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("raises", "ValueError: no cuDNN"),
+        ("crashes", "it was ended by signal 11"),
+        ("silent", "it ended with 0"),
+        ("half", "it ended with 0"),
+        ("missing", "No module named programs.missing"),
+    ],
+)
+def test_a_program_that_fails_says_how(programs: Runner, program: str, error: str) -> None:
+    with programs:
+        answer = programs.ask(program, {}, "-1", 60)
+    assert answer["facts"] is None
+    assert error in answer["error"]
+    assert not answer["silent"]
+
+
+def test_a_program_that_hangs_is_ended_with_its_children(programs: Runner) -> None:
+    with programs:
+        answer = programs.ask("hangs", {}, "-1", 1)
+    assert (answer["error"], answer["silent"]) == ("no answer within 1 s", True)
+    assert not any(
+        b"programs." in Path(path).read_bytes() and b"hangs" in Path(path).read_bytes()
+        for path in map(str, Path("/proc").glob("[0-9]*/cmdline"))
+        if Path(path).exists()
+    )
+
+
+def test_nothing_is_left_behind(programs: Runner) -> None:
+    with programs as running:
+        folder = Path(running._folder)
+        assert folder.parent == Path("/var/tmp")
+        assert folder.stat().st_mode & 0o777 == 0o755
+        assert running.ask("writes", {}, "-1", 60)["error"] is None
+        assert [path.name for path in folder.iterdir()] == ["programs"]
+    assert not folder.exists()
+
+
+def test_a_full_disk_is_the_answer_and_no_crash(
+    programs: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(**_: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    with programs:
+        monkeypatch.setattr(runner.tempfile, "mkdtemp", full)
+        answer = programs.ask("says", {}, "-1", 60)
+        monkeypatch.undo()
+    assert "No space left on device" in answer["error"]
+
+
+def test_the_log_of_a_failure_is_its_last_lines() -> None:
+    text = "\n".join(f"line {number}" for number in range(50))
+    answer = runner.read(Result(1, "", text), 60)
+    assert answer.error == "line 49"
+    assert answer.log[0] == "line 38"
+    assert len(answer.log) == runner.WORDS

@@ -1,0 +1,167 @@
+"""Which cards are asked what, with which devices visible, and who is asked again."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from gpu_stack.acceptance import work
+
+from tests.unit.acceptance.machines import machine
+from tests.unit.acceptance.worked import answer, broken, card
+
+Asked = tuple[str, str, int]
+
+
+class Recorder:
+    """A runner whose programs answer as told; keeps what was asked of it."""
+
+    python = sys.executable
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        # {(program, CUDA_VISIBLE_DEVICES): its answers, one after the other}
+        self.answers: dict[tuple[str, str], list[dict[str, Any]]] = {}
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def ask(
+        self, program: str, given: dict[str, Any], visible: str, patience: float
+    ) -> dict[str, Any]:
+        assert patience > 0
+        self.asked.append((program, visible, given["count"]))
+        prepared = self.answers.get((program, visible))
+        if prepared:
+            return prepared.pop(0)
+        if program == "listed":
+            return answer(version="2.9.3", built_with_cuda=True, physical=0, addresses=["x"])
+        if program == "copies":
+            return answer(host=[{"wrong": 0, "to": 1.0, "back": 1.0}] * given["count"], pairs={})
+        healthy: dict[str, Any] = card("x", given["kind"])[program]
+        return healthy
+
+    def of(self, program: str) -> list[str]:
+        return [visible for name, visible, _ in self.asked if name == program]
+
+
+def look(facts: dict[str, Any], runner: Any) -> dict[str, Any]:
+    """With CUDA_VISIBLE_DEVICES obeyed: that is another check's."""
+    for gpu in facts["nvml"]["gpus"]:
+        gpu["pci"] = "x"
+    return work.look(facts, "normal", runner)
+
+
+def uuids(facts: dict[str, Any]) -> list[str]:
+    return [gpu["uuid"] for gpu in facts["nvml"]["gpus"]]
+
+
+def test_every_program_sees_its_card_alone() -> None:
+    facts, runner = machine(count=2), Recorder()
+    answers = look(facts, runner)
+    first, second = uuids(facts)
+    assert sorted(runner.of("product")) == [first, second]
+    assert runner.of("copies") == [f"{first},{second}"]
+    assert sorted(runner.of("listed")) == sorted([f"{first},{second}", first, second, "0", "1"])
+    assert answers["kind"] == "GPU"
+    assert answers["order"] == ["0", "1"]
+    assert set(answers["cards"]["0"]) == {*work.ON_EACH, *work.ON_EACH_REAL}
+
+
+def test_logical_cpu_devices_stand_in_for_simulated_gpus() -> None:
+    facts, runner = machine(count=2), Recorder()
+    facts["simulated"] = True
+    answers = look(facts, runner)
+    assert answers["kind"] == "CPU"
+    assert {visible for _, visible, _ in runner.asked} == {"-1"}
+    assert set(answers["cards"]["1"]) == set(work.ON_EACH)
+    assert [count for program, _, count in runner.asked if program == "copies"] == [2]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"processes": [{"pid": 7, "kind": "compute", "used": 1, "user": "ada"}]}, "in use: ada"),
+        ({"processes": [{"pid": 7, "kind": "compute", "used": 1, "user": None}]},
+         "in use: an unknown user"),
+        ({"mig": {"mode": 1, "pending": 1, "instances": []}}, "MIG is on"),
+        ({"compute_mode": "prohibited"}, "its compute mode lets no program compute"),
+        ({"error": "GPU is lost"}, "the card does not answer"),
+    ],
+)  # fmt: skip
+def test_a_card_that_may_not_be_loaded_is_left_alone(change: dict[str, Any], why: str) -> None:
+    facts, runner = machine(count=3), Recorder()
+    facts["nvml"]["gpus"][1].update(change)
+    answers = look(facts, runner)
+    first, second, third = uuids(facts)
+    assert answers["skipped"] == {"1": why}
+    assert answers["order"] == ["0", "2"]
+    assert runner.of("copies") == [f"{first},{third}"]
+    assert not any(second in visible for _, visible, _ in runner.asked)
+
+
+def test_a_display_is_no_work() -> None:
+    facts = machine()
+    facts["nvml"]["gpus"][0]["processes"] = [{"pid": 7, "kind": "graphics", "used": 1}]
+    assert look(facts, Recorder())["skipped"] == {}
+
+
+def test_where_all_cards_are_taken_nothing_is_asked() -> None:
+    facts, runner = machine(count=1), Recorder()
+    facts["nvml"]["gpus"][0]["mig"] = {"mode": 1, "pending": 1, "instances": ["x"]}
+    answers = look(facts, runner)
+    assert (answers["host"], answers["cards"], runner.asked) == ({}, {}, [])
+
+
+def test_without_tensorflow_nothing_is_asked() -> None:
+    runner = Recorder()
+    runner.python = "/nowhere/python"
+    answers = look(machine(), runner)
+    assert answers["missing"] == "there is no TensorFlow: /nowhere/python does not exist"
+    assert runner.asked == []
+
+
+def test_a_suspect_is_asked_again_alone() -> None:
+    facts, runner = machine(count=2), Recorder()
+    second = uuids(facts)[1]
+    wrong = card("x", "GPU")["product"]
+    wrong["facts"]["float32"]["error"] = 1.0
+    runner.answers["product", second] = [wrong]
+    answers = look(facts, runner)["cards"]["1"]["product"]
+    assert answers["first"]["facts"]["float32"]["error"] == 1.0
+    assert answers["facts"]["float32"]["error"] < 1e-4
+    assert runner.of("product").count(second) == 2
+    # After all that other cards were asked at the same time.
+    assert runner.asked.index(("copies", ",".join(uuids(facts)), 2)) > max(
+        place for place, (name, _, _) in enumerate(runner.asked) if name == "product"
+    )
+
+
+def test_what_fails_on_all_cards_is_not_asked_again() -> None:
+    facts, runner = machine(count=2), Recorder()
+    for uuid in uuids(facts):
+        runner.answers["xla", uuid] = [broken("no libdevice")]
+    answers = look(facts, runner)["cards"]
+    assert "first" not in answers["0"]["xla"]
+    assert len(runner.of("xla")) == 2
+
+
+def test_the_only_card_of_a_host_is_asked_again() -> None:
+    facts, runner = machine(count=1), Recorder()
+    runner.answers["xla", uuids(facts)[0]] = [broken("it was ended by signal 11")]
+    assert look(facts, runner)["cards"]["0"]["xla"]["first"]["error"]
+    assert len(runner.of("xla")) == 2
+
+
+def test_a_card_that_hangs_is_asked_nothing_more() -> None:
+    facts, runner = machine(count=2), Recorder()
+    second = uuids(facts)[1]
+    runner.answers["product", second] = [broken("no answer within 300 s", silent=True)]
+    answers = look(facts, runner)["cards"]
+    assert set(answers["1"]) == {"product"}
+    assert runner.of("product").count(second) == 1
+    assert set(answers["0"]) == {*work.ON_EACH, *work.ON_EACH_REAL}

@@ -1,0 +1,187 @@
+"""What TensorFlow did on healthy machines, as acceptance/work.py returns it, and its faults.
+
+Written by hand after what the programs print; the figures are no card's.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.unit.acceptance.machines import machine
+
+Facts = dict[str, Any]
+MIB = 2**20
+
+
+def answer(**facts: Any) -> dict[str, Any]:
+    return {"facts": facts, "error": None, "log": [], "silent": False}
+
+
+def broken(error: str, *, silent: bool = False) -> dict[str, Any]:
+    return {"facts": None, "error": error, "log": ["its last words"], "silent": silent}
+
+
+def card(pci: str, kind: str) -> dict[str, Any]:
+    """The answers of one healthy card, or of the logical CPU device in its place."""
+    products = {
+        "float32": {"error": 2e-6, "differing": 0, "tflops": 4.1},
+        "float16": {"error": 1e-3 if kind == "GPU" else 3e-2, "differing": 0, "tflops": 24.0},
+    }
+    answers = {
+        "product": answer(**products),
+        "pattern": answer(bytes=12 * 1024 * MIB, wrong=0),
+        "xla": answer(error=9e-7),
+        "convolution": answer(error=0.0, libraries=["libcudnn.so.8"] if kind == "GPU" else []),
+        "pipeline": answer(plain={"steps": 4.0, "idle": 0.6}, tuned={"steps": 18.0, "idle": 0.04}),
+    }
+    if kind == "GPU":
+        sizes = {"small": 400 * MIB, "large": 912 * MIB, "again": 912 * MIB}
+        listed = {"version": "2.9.3", "built_with_cuda": True, "physical": 1, "addresses": [pci]}
+        answers["growth"] = answer(sum=2.0, free=10 * 1024 * MIB, **sizes)
+        answers["by_uuid"] = answer(**listed)
+        answers["by_index"] = copy.deepcopy(answers["by_uuid"])
+    return answers
+
+
+def worked(name: str = "Tesla T4", count: int = 2, *, simulated: bool = False) -> Facts:
+    """A healthy machine whose cards were all free, at the level normal."""
+    facts = machine(name, count)
+    facts["simulated"] = simulated
+    kind = "CPU" if simulated else "GPU"
+    gpus = facts["nvml"]["gpus"]
+    addresses = [] if simulated else [gpu["pci"] for gpu in gpus]
+    pairs = {
+        f"{one}-{two}": {"wrong": 0, "rate": 9.0} for two in range(count) for one in range(two)
+    }
+    facts["work"] = {
+        "level": "normal",
+        "kind": kind,
+        "missing": None,
+        "skipped": {},
+        "order": [str(gpu["index"]) for gpu in gpus],
+        "host": {
+            "listed": answer(
+                version="2.9.3", built_with_cuda=True, physical=len(addresses), addresses=addresses
+            ),
+            "copies": answer(
+                host=[{"wrong": 0, "to": 11.0, "back": 12.0} for _ in gpus], pairs=pairs
+            ),
+        },
+        "cards": {str(gpu["index"]): card(gpu["pci"], kind) for gpu in gpus},
+    }
+    return facts
+
+
+@dataclass(frozen=True)
+class WorkFault:
+    """What is wrong, and the only check that is red: (check, GPU or None, state, action)."""
+
+    change: Callable[[dict[str, Any]], None]
+    red: tuple[str, int | None, str, str]
+    count: int = 3
+    simulated: bool = False
+
+
+def facts_of(program: str, **values: Any) -> Callable[[dict[str, Any]], None]:
+    """Changes the facts of a program on card 1."""
+    return lambda work: work["cards"]["1"][program]["facts"].update(values)
+
+
+def product_of(kind: str, **values: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda work: work["cards"]["1"]["product"]["facts"][kind].update(values)
+
+
+def fails(program: str, *indexes: str) -> Callable[[dict[str, Any]], None]:
+    def change(work: dict[str, Any]) -> None:
+        for index in indexes:
+            work["cards"][index][program] = broken("RuntimeError: no")
+
+    return change
+
+
+def once(program: str, first: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
+    return lambda work: work["cards"]["1"][program].update(first=first)
+
+
+def of_host(program: str, **values: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda work: work["host"][program]["facts"].update(values)
+
+
+def pair_wrong(work: dict[str, Any]) -> None:
+    work["host"]["copies"]["facts"]["pairs"]["0-2"]["wrong"] = 7
+
+
+def arrival_wrong(work: dict[str, Any]) -> None:
+    work["host"]["copies"]["facts"]["host"][1]["wrong"] = 7
+
+
+OTHER = "0000:99:00.0"
+WORK_FAULTS = {
+    "wrong float32": WorkFault(
+        product_of("float32", error=1.5), ("product", 1, "failed", "service")
+    ),
+    "wrong float16": WorkFault(
+        product_of("float16", error=0.05), ("product", 1, "failed", "service")
+    ),
+    "not a number": WorkFault(
+        product_of("float32", error=float("nan")), ("product", 1, "failed", "service")
+    ),
+    "products differ": WorkFault(
+        product_of("float16", differing=1), ("product", 1, "failed", "service")
+    ),
+    "a stand-in's wrong product": WorkFault(
+        product_of("float16", error=0.5), ("product", 1, "failed", "service"), simulated=True
+    ),
+    "product ends": WorkFault(fails("product", "1"), ("product", 1, "failed", "reset")),
+    "wrong once": WorkFault(
+        once("product", answer(float32={"error": 1.0})), ("product", 1, "degraded", "watch")
+    ),
+    "memory": WorkFault(facts_of("pattern", wrong=3), ("pattern", 1, "failed", "service")),
+    "takes all memory": WorkFault(
+        facts_of("growth", small=14000 * MIB, large=14600 * MIB, again=14600 * MIB),
+        ("growth", 1, "degraded", "configure"),
+    ),
+    "memory grows too far": WorkFault(
+        facts_of("growth", large=4000 * MIB, again=4000 * MIB),
+        ("growth", 1, "degraded", "configure"),
+    ),
+    "memory does not grow": WorkFault(
+        facts_of("growth", large=420 * MIB, again=420 * MIB),
+        ("growth", 1, "degraded", "configure"),
+    ),
+    "memory is taken twice": WorkFault(
+        facts_of("growth", again=1424 * MIB), ("growth", 1, "degraded", "configure")
+    ),
+    "XLA differs": WorkFault(facts_of("xla", error=0.3), ("xla", 1, "failed", "configure")),
+    "XLA ends": WorkFault(fails("xla", "1"), ("xla", 1, "failed", "reset")),
+    "convolution": WorkFault(
+        facts_of("convolution", error=4.0), ("convolution", 1, "failed", "service")
+    ),
+    "starving": WorkFault(
+        facts_of("pipeline", tuned={"steps": 3.0, "idle": 0.8}),
+        ("pipeline", 1, "degraded", "configure"),
+    ),
+    "another card by UUID": WorkFault(
+        facts_of("by_uuid", addresses=[OTHER]), ("visible", 1, "failed", "configure")
+    ),
+    "all cards by index": WorkFault(
+        facts_of("by_index", addresses=[OTHER, "0000:18:00.0"]),
+        ("visible", 1, "failed", "configure"),
+    ),
+    "no card by index": WorkFault(
+        facts_of("by_index", addresses=[]), ("visible", 1, "failed", "configure")
+    ),
+    "not listed": WorkFault(
+        of_host("listed", addresses=["0000:17:00.0", "0000:19:00.0"]),
+        ("listed", None, "failed", "configure"),
+    ),
+    "built without CUDA": WorkFault(
+        of_host("listed", addresses=[], built_with_cuda=False),
+        ("listed", None, "failed", "configure"),
+    ),
+    "a wrong copy between two": WorkFault(pair_wrong, ("copies", None, "failed", "configure")),
+    "a wrong copy to one": WorkFault(arrival_wrong, ("copies", None, "failed", "configure")),
+}
