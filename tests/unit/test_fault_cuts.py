@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -64,8 +65,15 @@ def test_a_cut_at_the_receipt_has_its_moment() -> None:
         moment = cuts.moment(fault)
         assert (moment is not None) is (fault.variant == "receipt")
         if moment:
-            assert "receipt" in moment[0]
+            assert moment[0] == cuts.RECEIPT[0]
             assert 0 <= moment[1] <= cuts.RECEIPT[1]
+
+
+def test_the_task_that_writes_the_receipt_has_the_name_that_is_waited_for() -> None:
+    role, _, task = cuts.RECEIPT[0].partition(" : ")
+    tasks = yaml.safe_load((ROOT / "roles" / role / "tasks" / "receipt.yml").read_text("utf-8"))
+    (written,) = [entry for entry in tasks if entry["name"] == task]
+    assert written["ansible.builtin.copy"]["dest"] == "/var/lib/provision/receipt.json"
 
 
 def test_the_harness_draws_cuts_for_machines(tmp_path: Path) -> None:
