@@ -22,6 +22,10 @@ options:
     type: str
     choices: [quick, normal, long]
     default: quick
+  minutes:
+    description: How long the burn-in of C(level=long) takes.
+    type: float
+    default: 60
   programs:
     description: The programs that TensorFlow runs, by their file names. The action plugin, which is
       the ordinary way, sends them, and sets I(python) and I(variables).
@@ -77,6 +81,7 @@ def main() -> None:
         argument_spec={
             "declared": {"type": "int", "default": 0},
             "level": {"type": "str", "choices": list(levels.LEVELS), "default": levels.QUICK},
+            "minutes": {"type": "float", "default": 60},
             "programs": {"type": "dict", "default": {}},
             "python": {"type": "path", "default": "/opt/tensorflow/current/bin/python"},
             "variables": {"type": "path", "default": "/etc/provision/gpu.env"},
@@ -89,7 +94,9 @@ def main() -> None:
     if level != levels.QUICK and not module.check_mode:
         given = (module.params[name] for name in ("programs", "python", "variables"))
         runner = Runner(context, *given)
-        facts["work"] = work.look(facts, level, runner)
+        done = work.look(facts, level, runner, module.params["minutes"])
+        # What the load has brought to light: a card that is lost, an Xid, heat.
+        facts = dict(machine.look(context), work=done)
     verdict = judge.judge(facts, module.params["declared"])
     module.exit_json(changed=False, acceptance=verdict, lines=words.faults(verdict))
 

@@ -13,7 +13,7 @@ from provision import acceptance, run, tree
 from provision.cli import running
 from provision.cli.console import print_json, say
 from provision.cli.run_options import RunRequest, takes_run_options
-from provision.errors import MachineError
+from provision.errors import InputError, MachineError
 
 
 class Level(str, enum.Enum):
@@ -21,6 +21,7 @@ class Level(str, enum.Enum):
 
     quick = "quick"
     normal = "normal"
+    long = "long"
 
 
 @takes_run_options(without={"tags", "skip_tags", "deep"})
@@ -30,8 +31,12 @@ def accept(
         Path | None, typer.Option("--html", metavar="FILE", help="Write the verdicts as a page.")
     ] = None,
     level: Annotated[
-        Level, typer.Option(help="quick loads no GPU; normal computes on those that are free.")
+        Level,
+        typer.Option(help="quick loads no GPU; normal computes on free ones; long burns them in."),
     ] = Level.quick,
+    minutes: Annotated[
+        float | None, typer.Option(metavar="N", help="How long --level long takes.", min=1)
+    ] = None,
     request: RunRequest,
 ) -> None:
     """Judge every GPU, and name one that is ill with the next action.
@@ -42,8 +47,7 @@ def accept(
     """
     project = request.project
     options = replace(
-        request.options,
-        extra_vars=[*request.options.extra_vars, f"gpu_accept_level={level.value}"],
+        request.options, extra_vars=[*request.options.extra_vars, *_asked(level, minutes)]
     )
     running.check_fresh(project)
     quiet = not (request.verbose or options.ask_become_pass) or request.as_json
@@ -56,6 +60,20 @@ def accept(
         for line in acceptance.lines(data):
             say(line)
     raise typer.Exit(code)
+
+
+def _asked(level: Level, minutes: float | None) -> list[str]:
+    """The playbook's variables. Raises InputError for minutes without the level long."""
+    if minutes is None:
+        return [f"gpu_accept_level={level.value}"]
+    if level is not Level.long:
+        raise InputError(
+            "--minutes is how long --level long takes",
+            where="--minutes",
+            got=f"--level {level.value}",
+            hint=f"--level long --minutes {minutes:g}",
+        )
+    return [f"gpu_accept_level={level.value}", f"gpu_accept_minutes={minutes:g}"]
 
 
 def _write_page(path: Path, data: dict[str, Any]) -> None:

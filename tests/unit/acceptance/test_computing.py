@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,14 @@ from gpu_stack.acceptance import judge, words
 
 from tests.unit.acceptance.machines import MODELS
 from tests.unit.acceptance.test_judge import red
-from tests.unit.acceptance.worked import WORK_FAULTS, WorkFault, answer, broken, worked
+from tests.unit.acceptance.worked import (
+    WORK_FAULTS,
+    WorkFault,
+    answer,
+    broken,
+    burnt,
+    worked,
+)
 
 
 def of(verdict: dict[str, Any], check: str, gpu: int | None = None) -> dict[str, Any]:
@@ -37,9 +45,37 @@ def test_a_fault_of_the_work_is_named_by_its_own_check_alone(fault: WorkFault) -
 
 def test_every_check_of_the_work_has_a_fault() -> None:
     named = {fault.red[0] for fault in WORK_FAULTS.values()}
-    every = {name for name, _ in (*judge.WORK_OF_HOST, *judge.WORK_OF_GPU)}
+    checks = (*judge.WORK_OF_HOST, *judge.WORK_OF_GPU, *judge.LONG_OF_GPU)
     # These report and do not judge.
-    assert every - named == {"rate_float32", "rate_float16"}
+    assert {name for name, _ in checks} - named == {
+        "rate_float32", "rate_float16", "copy_to", "copy_back"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        burnt(),
+        burnt(paces=[]),
+        burnt(paces=[24.0]),
+        # A card that warms up, one slow interval, and a slow first one.
+        burnt(paces=[24.0] * 100 + [21.6] * 600),
+        burnt(paces=[24.0] * 350 + [3.0] + [24.0] * 349),
+        burnt(paces=[3.0] + [24.0] * 699),
+    ],
+)
+def test_a_card_that_bears_the_burn_in_is_ok(change: Callable[[dict[str, Any]], None]) -> None:
+    facts = worked()
+    change(facts["work"])
+    verdict = judge.judge(facts)
+    assert red(verdict) == []
+    assert of(verdict, "burn_in", 1)["state"] == "ok"
+
+
+def test_a_stand_in_may_be_slowed_by_other_work() -> None:
+    facts = worked(simulated=True)
+    burnt(paces=[0.1, 0.01])(facts["work"])
+    assert red(judge.judge(facts)) == []
 
 
 def test_without_work_its_checks_are_not_there() -> None:

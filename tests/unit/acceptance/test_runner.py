@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,21 @@ def test_nothing_is_left_behind(programs: Runner) -> None:
         assert running.ask("writes", {}, "-1", 60)["error"] is None
         assert [path.name for path in folder.iterdir()] == ["programs"]
     assert not folder.exists()
+
+
+def test_what_a_killed_acceptance_left_goes_after_a_week(tmp_path: Path) -> None:
+    for name in ("provision-accept-old", "provision-accept-new", "somebody-elses"):
+        (tmp_path / name / "programs").mkdir(parents=True)
+    week = time.time() - runner.OLD - 60
+    for name in ("provision-accept-old", "somebody-elses"):
+        os.utime(tmp_path / name, (week, week))
+    target = tmp_path / "somebody-elses"
+    (tmp_path / "provision-accept-link").symlink_to(target)
+    os.utime(tmp_path / "provision-accept-link", (week, week), follow_symlinks=False)
+    runner.remove_old(str(tmp_path))
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["provision-accept-link", "provision-accept-new", "somebody-elses"]
+    assert (target / "programs").is_dir()
 
 
 def test_a_full_disk_is_the_answer_and_no_crash(

@@ -21,6 +21,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
+        self.seconds: list[float] = []
         # {(program, CUDA_VISIBLE_DEVICES): its answers, one after the other}
         self.answers: dict[tuple[str, str], list[dict[str, Any]]] = {}
 
@@ -33,7 +34,7 @@ class Recorder:
     def ask(
         self, program: str, given: dict[str, Any], visible: str, patience: float
     ) -> dict[str, Any]:
-        assert patience > 0
+        assert patience > given.get("seconds", 0)
         self.asked.append((program, visible, given["count"]))
         prepared = self.answers.get((program, visible))
         if prepared:
@@ -42,6 +43,9 @@ class Recorder:
             return answer(version="2.9.3", built_with_cuda=True, physical=0, addresses=["x"])
         if program == "copies":
             return answer(host=[{"wrong": 0, "to": 1.0, "back": 1.0}] * given["count"], pairs={})
+        if program == "burn":
+            self.seconds.append(given["seconds"])
+            return answer(seconds=given["seconds"], products=16, differing=0, paces=[1.0])
         healthy: dict[str, Any] = card("x", given["kind"])[program]
         return healthy
 
@@ -49,11 +53,11 @@ class Recorder:
         return [visible for name, visible, _ in self.asked if name == program]
 
 
-def look(facts: dict[str, Any], runner: Any) -> dict[str, Any]:
+def look(facts: dict[str, Any], runner: Any, level: str = "normal") -> dict[str, Any]:
     """With CUDA_VISIBLE_DEVICES obeyed: that is another check's."""
     for gpu in facts["nvml"]["gpus"]:
         gpu["pci"] = "x"
-    return work.look(facts, "normal", runner)
+    return work.look(facts, level, runner, minutes=2)
 
 
 def uuids(facts: dict[str, Any]) -> list[str]:
@@ -165,3 +169,14 @@ def test_a_card_that_hangs_is_asked_nothing_more() -> None:
     assert set(answers["1"]) == {"product"}
     assert runner.of("product").count(second) == 1
     assert set(answers["0"]) == {*work.ON_EACH, *work.ON_EACH_REAL}
+
+
+def test_the_level_long_burns_every_card_in_for_its_minutes() -> None:
+    facts, runner = machine(count=2), Recorder()
+    runner.answers["product", uuids(facts)[1]] = [broken("no answer within 300 s", silent=True)]
+    answers = look(facts, runner, "long")["cards"]
+    assert answers["0"]["burn"]["facts"]["products"] == 16
+    # Not the one that hangs.
+    assert "burn" not in answers["1"]
+    assert (runner.of("burn"), runner.seconds) == ([uuids(facts)[0]], [120])
+    assert not look(machine(), Recorder())["cards"]["0"].get("burn")

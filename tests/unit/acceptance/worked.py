@@ -118,6 +118,18 @@ def arrival_wrong(work: dict[str, Any]) -> None:
     work["host"]["copies"]["facts"]["host"][1]["wrong"] = 7
 
 
+def burnt(**values: Any) -> Callable[[dict[str, Any]], None]:
+    """The level long, with other facts of card 1's burn-in."""
+
+    def change(work: dict[str, Any]) -> None:
+        work["level"] = "long"
+        for index, answers in work["cards"].items():
+            facts = {"seconds": 3600.0, "products": 160000, "differing": 0, "paces": [24.0] * 700}
+            answers["burn"] = answer(**{**facts, **(values if index == "1" else {})})
+
+    return change
+
+
 OTHER = "0000:99:00.0"
 WORK_FAULTS = {
     "wrong float32": WorkFault(
@@ -163,6 +175,10 @@ WORK_FAULTS = {
     "starving": WorkFault(
         facts_of("pipeline", tuned={"steps": 3.0, "idle": 0.8}),
         ("pipeline", 1, "degraded", "configure"),
+    ),
+    "wrong after a while": WorkFault(burnt(differing=2), ("burn_in", 1, "failed", "service")),
+    "slower and slower": WorkFault(
+        burnt(paces=[24.0] * 500 + [16.0] * 200), ("burn_in", 1, "degraded", "service")
     ),
     "another card by UUID": WorkFault(
         facts_of("by_uuid", addresses=[OTHER]), ("visible", 1, "failed", "configure")

@@ -14,7 +14,7 @@ from gpu_stack.acceptance import judge, words
 from typer.testing import CliRunner
 
 from provision import cli
-from provision.errors import MachineError
+from provision.errors import InputError, MachineError
 from tests.unit.acceptance.machines import machine
 from tests.unit.run import examined
 
@@ -22,12 +22,14 @@ MODULE = """\
 import json, os
 from ansible.module_utils.basic import AnsibleModule
 module = AnsibleModule(
-    {"declared": {"type": "int"}, "level": {"type": "str"}}, supports_check_mode=True
+    {"declared": {"type": "int"}, "level": {"type": "str"}, "minutes": {"type": "float"}},
+    supports_check_mode=True,
 )
 answer = json.load(open(os.environ["ACCEPT_ANSWER"]))
 if "fails" in answer:
     module.fail_json(msg=answer["fails"])
 answer["acceptance"]["declared"] = module.params["declared"]
+answer["acceptance"]["asked"] = [module.params[name] for name in ("level", "minutes")]
 module.exit_json(**answer)
 """
 
@@ -100,6 +102,26 @@ def test_the_inventorys_count_goes_to_the_host(project: Path) -> None:
     examined.add_host(project, "gpu01", {"gpu_stack": {"tensorflow": "2.9"}, "gpu_count": 4})
     _code, said = ask(project, "--json", says=answer())
     assert json.loads(said)["hosts"]["gpu01"]["acceptance"]["declared"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        ([], ["quick", 60]),
+        (["--level", "normal"], ["normal", 60]),
+        (["--level", "long", "--minutes", "5"], ["long", 5]),
+    ],
+)
+def test_the_level_reaches_the_host(project: Path, arguments: list[str], asked: list[Any]) -> None:
+    code, said = ask(project, "--json", *arguments, says=answer())
+    assert code == 0
+    assert json.loads(said)["hosts"]["gpu01"]["acceptance"]["asked"] == asked
+
+
+def test_minutes_belong_to_the_level_long(project: Path) -> None:
+    with pytest.raises(InputError, match="--minutes is how long --level long takes"):
+        ask(project, "--level", "normal", "--minutes", "5", says=answer())
+    assert not (project / "report" / "acceptance.json").exists()
 
 
 def test_a_host_that_is_not_reached_has_exit_code_4_and_the_others_are_judged(

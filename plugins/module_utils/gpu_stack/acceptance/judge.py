@@ -17,6 +17,7 @@ OF_GPU = (*presence.GPU, *links.GPU, *memory.GPU, *condition.GPU, *kernel.GPU)
 # Where an acceptance has loaded the cards.
 WORK_OF_HOST = computing.HOST
 WORK_OF_GPU = computing.GPU
+LONG_OF_GPU = computing.LONG_GPU
 # What is asked of a card that does not answer.
 WITHOUT_ANSWER = ("answers", "xid")
 SILENT = "the card does not answer"
@@ -96,6 +97,8 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
     if facts.get("work"):
         card["work"] = computing.card_work(facts["work"], gpu["index"])
         of_gpu += WORK_OF_GPU
+        if facts["work"]["level"] == levels.LONG:
+            of_gpu += LONG_OF_GPU
     for name, check in of_gpu:
         asked = name in WITHOUT_ANSWER or not gpu["error"]
         checks.append(dict(check(card) if asked else not_applicable(SILENT), check=name))

@@ -13,6 +13,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 
 from ..host.context import SILENT, run_program
 from ..type_checking import TYPE_CHECKING
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 MARK = "PROVISION "
 # The user and group `nobody`, on Debian and Ubuntu.
 NOBODY = 65534
+# On a disk: /tmp may be memory, and models are large.
+PLACE, PREFIX = "/var/tmp", "provision-accept-"  # noqa: S108 mkdtemp's folders are root's own
+# Seconds. No acceptance is at work for so long; its folder is what a killed one has left.
+OLD = 7 * 24 * 3600
 # Enough of a program's last words to name its error.
 WORDS = 12
 # -I: Python imports nothing from its working directory, which is told to it here alone.
@@ -60,8 +65,8 @@ class Runner:
         self._folder = ""
 
     def __enter__(self) -> Runner:
-        # On a disk: /tmp may be memory, and models are large.
-        self._folder = tempfile.mkdtemp(prefix="provision-accept-", dir="/var/tmp")
+        remove_old()
+        self._folder = tempfile.mkdtemp(prefix=PREFIX, dir=PLACE)
         programs = os.path.join(self._folder, "programs")
         os.mkdir(programs)
         for folder in (self._folder, programs):
@@ -106,6 +111,18 @@ class Runner:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         return read(result, patience)._asdict()
+
+
+def remove_old(place: str = PLACE) -> None:
+    """Removes the folders that acceptances which were killed have left, and no one else's."""
+    for path in glob.glob(os.path.join(glob.escape(place), PREFIX + "*")):
+        try:
+            status = os.lstat(path)
+        except OSError:
+            continue
+        ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+        if ours and time.time() - status.st_mtime > OLD:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def read(result: Result, patience: float) -> Answer:

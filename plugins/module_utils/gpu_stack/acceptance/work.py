@@ -6,10 +6,12 @@ Without a real GPU the same programs run on logical CPU devices, one for each si
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 
 from ..type_checking import TYPE_CHECKING
+from . import levels
 from .checks import computing
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ ON_EACH = {
 BY_UUID, BY_INDEX = "by_uuid", "by_index"
 ON_EACH_REAL = {"growth": 300, BY_UUID: 300, BY_INDEX: 300}
 ON_ALL = {"copies": 600}
+BURN = "burn"
+# What the burn-in takes besides its own time.
+BURN_MORE = 300
 LISTED = "listed"
 LISTED_PATIENCE = 300
 # No card: TensorFlow counts none.
@@ -61,13 +66,15 @@ def in_the_way(gpu: dict[str, Any]) -> str | None:
     return None
 
 
-def look(facts: dict[str, Any], level: str, runner: Runner) -> dict[str, Any]:
+def look(facts: dict[str, Any], level: str, runner: Runner, minutes: float = 0) -> dict[str, Any]:
     """{level, kind, missing, skipped, order, host, cards}: what TensorFlow did on a host's cards.
 
-    facts: machine.look's. missing: why nothing could be asked, or None. skipped: {index: why} of
-    the cards that were left alone. host: {program: answer}; cards: {index: {program: answer}}, an
-    answer as Runner.ask returns it, with `first`, the one before, where a suspect was asked again.
-    Indexes are text, as in JSON.
+    facts: machine.look's. minutes: how long the burn-in of the level long takes.
+
+    missing: why nothing could be asked, or None. skipped: {index: why} of the cards that were left
+    alone. order: the indexes of the others. host: {program: answer}; cards: {index: {program:
+    answer}}, an answer as Runner.ask returns it, with `first`, the one before, where a suspect was
+    asked again. Indexes are text, as in JSON.
     """
     what = kind(facts)
     gpus = facts["nvml"]["gpus"]
@@ -87,6 +94,8 @@ def look(facts: dict[str, Any], level: str, runner: Runner) -> dict[str, Any]:
     try:
         with runner:
             _ask(free, what, runner, work)
+            if level == levels.LONG:
+                _burn(free, what, runner.ask, work["cards"], 60 * minutes)
     except OSError as error:  # a full disk, a folder that root may not write
         work["missing"] = "no program could be started: {0}".format(error)
     return work
@@ -106,18 +115,44 @@ def _ask(free: list[dict[str, Any]], what: str, runner: Runner, work: dict[str, 
 def _on_each(gpus: list[dict[str, Any]], what: str, runner: Runner) -> dict[str, Any]:
     """Every program on every card: cards at once, where they are real, and one after the other."""
     cards: dict[str, Any] = {str(gpu["index"]): {} for gpu in gpus}
-    threads = [
-        threading.Thread(target=_on_one, args=(gpu, what, runner.ask, cards[str(gpu["index"])]))
-        for gpu in gpus
-    ]
+    # Stand-ins share one CPU.
+    _at_once(
+        [
+            functools.partial(_on_one, gpu, what, runner.ask, cards[str(gpu["index"])])
+            for gpu in gpus
+        ],
+        one_by_one=what == CPU,
+    )
+    return cards
+
+
+def _at_once(works: list[Callable[[], None]], one_by_one: bool = False) -> None:
+    """Does all of them, each in a thread of its own; they wait for programs."""
+    threads = [threading.Thread(target=work) for work in works]
     for thread in threads:
         thread.start()
-        # Stand-ins share one CPU.
-        if what == CPU:
+        if one_by_one:
             thread.join()
     for thread in threads:
         thread.join()
-    return cards
+
+
+def _burn(
+    free: list[dict[str, Any]], what: str, ask: Ask, cards: dict[str, Any], seconds: float
+) -> None:
+    """Keeps all cards at work at once, as the power supply and the cooling have to bear it."""
+
+    def one(gpu: dict[str, Any]) -> None:
+        given = {"kind": what, "count": 1, "uuid": gpu["uuid"], "seconds": seconds}
+        visible = gpu["uuid"] if what == GPU else NONE
+        cards[str(gpu["index"])][BURN] = ask(BURN, given, visible, seconds + BURN_MORE)
+
+    _at_once([functools.partial(one, gpu) for gpu in free if not _hung(cards[str(gpu["index"])])])
+
+
+def _hung(answers: dict[str, Any]) -> bool:
+    """Whether a card gave no answer in time: it is asked nothing more."""
+    return any(answer["silent"] for answer in answers.values())
 
 
 def _on_one(gpu: dict[str, Any], what: str, ask: Ask, answers: dict[str, Any]) -> None:

@@ -23,6 +23,8 @@ GROWN_SMALL = 0.5
 GROWN_LARGE = (512, 1536)
 # The share of a training's time in which the card waits for a tuned input.
 STARVING = 0.5
+# A warm card clocks lower than a cold one, by a tenth at most where it is cooled.
+SLOWED = 0.8
 STACK = "look at the stack: provision verify --limit HOST; provision doctor --limit HOST"
 
 
@@ -85,6 +87,23 @@ def rate(kind: str) -> Any:
             "better": "higher",
         }  # fmt: skip
         return measured("{0:.3g} TFLOP/s in {1}".format(value, kind), figure=figure)
+
+    return check
+
+
+def copied(direction: str, words: str) -> Any:
+    """The check of how fast data goes between the host and the card."""
+
+    def check(card: dict[str, Any]) -> dict[str, Any]:
+        rates = card["work"]["copied"]
+        if rates is None:
+            return not_applicable("nothing was copied")
+        value = rates[direction]
+        figure = {
+            "name": "copy_{0}_gb_per_s".format(direction), "value": value, "unit": "GB/s",
+            "better": "higher",
+        }  # fmt: skip
+        return measured("{0:.3g} GB/s {1}".format(value, words), figure=figure)
 
     return check
 
@@ -170,6 +189,46 @@ def pipeline(card: dict[str, Any]) -> dict[str, Any]:
             source="provision",
         )  # fmt: skip
     return ok(words, evidence=evidence)
+
+
+def burn_in(card: dict[str, Any]) -> dict[str, Any]:
+    """At work for long the card makes no error, and keeps its pace."""
+    broken = fault(card, "burn")
+    if broken:
+        return broken
+    facts = card["work"]["answers"]["burn"]["facts"]
+    paces = facts["paces"]
+    words = "{0} products in {1:.0f} minutes".format(facts["products"], facts["seconds"] / 60)
+    evidence = []
+    if paces:
+        evidence = ["{0:.3g} TFLOP/s at first, {1:.3g} at last, {2:.3g} at worst".format(
+            paces[0], paces[-1], min(paces))]  # fmt: skip
+    if facts["differing"]:
+        reason = "{0} wrong of {1}".format(facts["differing"], words)
+        return finding(FAILED, reason, evidence, action="service")
+    # A stand-in's CPU has other work.
+    if card["work"]["kind"] == "GPU" and paces and last(paces) < SLOWED * first(paces):
+        reason = "after {0} the card has {1:.0f} % of its pace".format(
+            words, 100 * last(paces) / first(paces)
+        )
+        how = "look at the cooling and the power supply: nvidia-smi -q -d PERFORMANCE,TEMPERATURE"
+        return finding(DEGRADED, reason, evidence, action="service", how=how, threshold=SLOWED,
+                       source="provision")  # fmt: skip
+    return ok(words + " without an error", evidence=evidence)
+
+
+def first(paces: list[float]) -> float:
+    """The pace of the first fifth, by its median: one slow interval says nothing."""
+    return median(paces[: max(1, len(paces) // 5)])
+
+
+def last(paces: list[float]) -> float:
+    """The pace of the last fifth, by its median."""
+    return median(paces[-max(1, len(paces) // 5) :])
+
+
+def median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
 
 
 def visible(card: dict[str, Any]) -> dict[str, Any]:
@@ -263,6 +322,7 @@ NAMES = {
     "xla": "XLA",
     "convolution": "a convolution",
     "pipeline": "an input pipeline",
+    "burn": "the burn-in",
     "copies": "copying",
 }
 # {program: the check of its answer about a card}
@@ -295,7 +355,17 @@ def card_work(work: dict[str, Any], index: int) -> dict[str, Any]:
         "skipped": work["missing"] or work["skipped"].get(str(index)),
         "answers": work["cards"].get(str(index)) or {},
         "everywhere": everywhere(work["cards"]),
+        "copied": _copied(work, str(index)),
     }
+
+
+def _copied(work: dict[str, Any], index: str) -> dict[str, Any] | None:
+    """{wrong, to, back} of a card, as programs/copies.py says; None without."""
+    answer = work["host"].get("copies")
+    if answer is None or answer["error"] or index not in work["order"]:
+        return None
+    entry: dict[str, Any] = answer["facts"]["host"][work["order"].index(index)]
+    return entry
 
 
 def suspect(gpu: dict[str, Any], what: str, program: str, answers: dict[str, Any]) -> bool:
@@ -313,8 +383,12 @@ GPU = (
     ("product", product),
     ("rate_float32", rate("float32")),
     ("rate_float16", rate("float16")),
+    ("copy_to", copied("to", "from the host's memory")),
+    ("copy_back", copied("back", "to the host's memory")),
     ("pattern", pattern),
     ("xla", xla),
     ("convolution", convolution),
     ("pipeline", pipeline),
 )
+# Of the level long.
+LONG_GPU = (("burn_in", burn_in),)

@@ -1,0 +1,59 @@
+"""Keeps one device at work for as long as said, and compares every result with the first."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from .common import answer, arguments, devices, size
+
+# How often the pace is noted, in seconds.
+INTERVAL = 5.0
+
+
+def main() -> None:
+    """{seconds, products, differing, paces}.
+
+    products: how many were made; differing: how many of them were not the first to the bit. paces:
+    10^12 operations a second, one for each interval of five seconds.
+    """
+    given = arguments()
+    (device,) = devices(given)
+    number = size(given, 8192, 192)
+    with tf.device(device):
+        # Tensor cores take the most power; a CPU has none.
+        kind, bits = ("float16", tf.int16) if given["kind"] == "GPU" else ("float32", tf.int32)
+        matrix = tf.cast(tf.random.normal((number, number), seed=1), kind)
+        first = tf.bitcast(tf.linalg.matmul(matrix, matrix), bits)
+        answer(**burn(given["seconds"], matrix, first, bits))
+
+
+def burn(seconds: float, matrix: Any, first: Any, bits: Any) -> dict[str, Any]:
+    number = int(matrix.shape[0])
+    paces: list[float] = []
+    products = differing = 0
+    began = noted = time.perf_counter()
+    since = 0
+    while noted - began < seconds:
+        # One answer for many products: the device never waits for Python.
+        wrong = sum(
+            tf.cast(
+                tf.reduce_any(tf.bitcast(tf.linalg.matmul(matrix, matrix), bits) != first), tf.int64
+            )
+            for _ in range(16)
+        )
+        differing += int(wrong.numpy())
+        products, since = products + 16, since + 16
+        now = time.perf_counter()
+        if now - noted >= min(INTERVAL, seconds):
+            paces.append(since * 2 * number**3 / (now - noted) / 1e12)
+            noted, since = now, 0
+    return {
+        "seconds": noted - began, "products": products, "differing": differing, "paces": paces,
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
