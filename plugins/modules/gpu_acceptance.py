@@ -62,6 +62,8 @@ lines:
   returned: always
 """
 
+import functools
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance import (
     judge,
@@ -94,7 +96,9 @@ def main() -> None:
     if level != levels.QUICK and not module.check_mode:
         given = (module.params[name] for name in ("programs", "python", "variables"))
         runner = Runner(context, *given)
-        done = work.look(facts, level, runner, module.params["minutes"])
+        minutes = module.params["minutes"]
+        taken = functools.partial(machine.taken, context)
+        done = work.look(facts, level, runner, minutes, taken)
         # What the load has brought to light: a card that is lost, an Xid, heat.
         facts = dict(machine.look(context), work=done)
     verdict = judge.judge(facts, module.params["declared"])

@@ -13,7 +13,6 @@ from tests.unit.acceptance.test_judge import red
 from tests.unit.acceptance.worked import (
     WORK_FAULTS,
     WorkFault,
-    answer,
     broken,
     burnt,
     worked,
@@ -114,7 +113,11 @@ def test_a_card_in_use_is_named_and_the_others_are_judged() -> None:
     del facts["work"]["cards"]["1"]
     listed = facts["work"]["host"]["listed"]["facts"]
     listed["addresses"] = listed["addresses"][:1]
-    facts["work"]["host"]["copies"] = answer(host=[{"wrong": 0, "to": 1.0, "back": 1.0}], pairs={})
+    facts["work"]["host"]["copies"]["facts"] = {
+        "host": [{"wrong": 0, "to": 1.0, "back": 1.0}], "pairs": {}
+    }  # fmt: skip
+    for given in facts["work"]["host"].values():
+        given["order"] = ["0"]
     verdict = judge.judge(facts)
     assert red(verdict) == []
     assert of(verdict, "product", 1)["reason"] == "not loaded: in use: ada"

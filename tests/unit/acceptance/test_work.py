@@ -53,11 +53,11 @@ class Recorder:
         return [visible for name, visible, _ in self.asked if name == program]
 
 
-def look(facts: dict[str, Any], runner: Any, level: str = "normal") -> dict[str, Any]:
+def look(facts: dict[str, Any], runner: Any, level: str = "normal", **more: Any) -> dict[str, Any]:
     """With CUDA_VISIBLE_DEVICES obeyed: that is another check's."""
     for gpu in facts["nvml"]["gpus"]:
         gpu["pci"] = "x"
-    return work.look(facts, level, runner, minutes=2)
+    return work.look(facts, level, runner, minutes=2, **more)
 
 
 def uuids(facts: dict[str, Any]) -> list[str]:
@@ -119,6 +119,38 @@ def test_where_all_cards_are_taken_nothing_is_asked() -> None:
     facts["nvml"]["gpus"][0]["mig"] = {"mode": 1, "pending": 1, "instances": ["x"]}
     answers = look(facts, runner)
     assert (answers["host"], answers["cards"], runner.asked) == ({}, {}, [])
+
+
+def test_a_card_on_which_somebody_begins_is_asked_nothing_more() -> None:
+    facts, runner = machine(count=2), Recorder()
+    first, second = uuids(facts)
+
+    def taken(uuid: str) -> str | None:
+        return "in use: ada" if uuid == second and runner.of("xla").count(second) else None
+
+    answers = look(facts, runner, "long", taken=taken)
+    assert answers["skipped"] == {"1": "in use: ada"}
+    # What it had answered before stands.
+    assert set(answers["cards"]["1"]) == {"product", "pattern", "xla"}
+    assert runner.of("copies") == [first]
+    assert runner.of("burn") == [first]
+    assert answers["host"]["listed"]["order"] == ["0", "1"]
+    assert answers["host"]["copies"]["order"] == ["0"]
+
+
+def test_a_suspect_that_somebody_has_taken_is_not_asked_again() -> None:
+    facts, runner = machine(count=2), Recorder()
+    second = uuids(facts)[1]
+    wrong = card("x", "GPU")["xla"]
+    wrong["facts"]["error"] = 1.0
+    runner.answers["xla", second] = [wrong]
+
+    def taken(uuid: str) -> str | None:
+        return "in use: ada" if uuid == second and runner.of("pipeline").count(second) else None
+
+    answers = look(facts, runner, taken=taken)
+    assert runner.of("xla").count(second) == 1
+    assert "first" not in answers["cards"]["1"]["xla"]
 
 
 def test_without_tensorflow_nothing_is_asked() -> None:

@@ -72,6 +72,8 @@ def worked(name: str = "Tesla T4", count: int = 2, *, simulated: bool = False) -
         },
         "cards": {str(gpu["index"]): card(gpu["pci"], kind) for gpu in gpus},
     }
+    for given in facts["work"]["host"].values():
+        given["order"] = facts["work"]["order"]
     return facts
 
 

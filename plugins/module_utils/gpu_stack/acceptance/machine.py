@@ -47,6 +47,16 @@ def look(
     }
 
 
+def taken(context: Context, uuid: str) -> str | None:
+    """Who computes on a GPU now, in words; also that NVML does not say. None where nobody does."""
+    try:
+        pids = bounded.call(lambda: nvml.at_work(uuid), NVML_PATIENCE)
+    except (bounded.SilentError, bounded.EndedError) as error:
+        return "NVML does not say who uses it: {0}".format(error)
+    users = sorted({_user(context, pid) or "an unknown user" for pid in pids})
+    return "in use: {0}".format(", ".join(users)) if users else None
+
+
 def kernel(context: Context) -> dict[str, Any] | None:
     """{xids, cards} of the kernel's log of this boot; None where that can't be read.
 

@@ -157,6 +157,14 @@ def read(name: str = LIBRARY) -> dict[str, Any]:
     return facts
 
 
+def at_work(uuid: str, name: str = LIBRARY) -> list[int]:
+    """Pids of the processes that compute on a GPU. Raises OSError, NvmlError without an answer."""
+    library = Library(name)
+    handle = ctypes.c_void_p()
+    library.call("nvmlDeviceGetHandleByUUID", uuid.encode("ascii"), ctypes.byref(handle))
+    return [entry["pid"] for entry in _processes(library, handle) if entry["kind"] == "compute"]
+
+
 def gpu(library: Library, handle: ctypes.c_void_p) -> dict[str, Any]:
     """What NVML says of one GPU; None for what this card or driver can't say.
 

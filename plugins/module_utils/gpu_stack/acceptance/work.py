@@ -6,7 +6,6 @@ Without a real GPU the same programs run on logical CPU devices, one for each si
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from .runner import Runner
 
-    Ask = Callable[[str, dict[str, Any], str, float], dict[str, Any]]
+    Taken = Callable[[str], "str | None"]
 
 GPU, CPU = "GPU", "CPU"
 # {program: seconds that it may take}. TensorFlow's first start from a cold disk takes a minute; a
@@ -66,25 +65,33 @@ def in_the_way(gpu: dict[str, Any]) -> str | None:
     return None
 
 
-def look(facts: dict[str, Any], level: str, runner: Runner, minutes: float = 0) -> dict[str, Any]:
+def nobody(uuid: str) -> str | None:  # noqa: ARG001
+    """For `taken` where nobody can be there."""
+    return None
+
+
+def look(
+    facts: dict[str, Any], level: str, runner: Runner, minutes: float = 0, taken: Taken = nobody
+) -> dict[str, Any]:
     """{level, kind, missing, skipped, order, host, cards}: what TensorFlow did on a host's cards.
 
-    facts: machine.look's. minutes: how long the burn-in of the level long takes.
+    facts: machine.look's. minutes: how long the burn-in of the level long takes. taken(uuid): who
+    computes on a card now, as machine.taken says.
 
     missing: why nothing could be asked, or None. skipped: {index: why} of the cards that were left
     alone. order: the indexes of the others. host: {program: answer}; cards: {index: {program:
     answer}}, an answer as Runner.ask returns it, with `first`, the one before, where a suspect was
-    asked again. Indexes are text, as in JSON.
+    asked again. Of the host's programs an answer has the `order` of their devices. Indexes are
+    text, as in JSON.
     """
-    what = kind(facts)
     gpus = facts["nvml"]["gpus"]
     skipped = {str(gpu["index"]): in_the_way(gpu) for gpu in gpus if in_the_way(gpu)}
     free = [gpu for gpu in gpus if str(gpu["index"]) not in skipped]
+    what = kind(facts)
     work: dict[str, Any] = {
         "level": level, "kind": what, "missing": None, "skipped": skipped,
-        # The devices of the programs in `host` are these cards.
         "order": [str(gpu["index"]) for gpu in free],
-        "host": {}, "cards": {},
+        "host": {}, "cards": {str(gpu["index"]): {} for gpu in free},
     }  # fmt: skip
     if what is None or not free:
         return work
@@ -93,74 +100,10 @@ def look(facts: dict[str, Any], level: str, runner: Runner, minutes: float = 0) 
         return work
     try:
         with runner:
-            _ask(free, what, runner, work)
-            if level == levels.LONG:
-                _burn(free, what, runner.ask, work["cards"], 60 * minutes)
+            Work(work, free, runner, taken).do(60 * minutes)
     except OSError as error:  # a full disk, a folder that root may not write
         work["missing"] = "no program could be started: {0}".format(error)
     return work
-
-
-def _ask(free: list[dict[str, Any]], what: str, runner: Runner, work: dict[str, Any]) -> None:
-    """Fills in what the programs answer, and asks a suspect again, alone."""
-    visible = [gpu["uuid"] for gpu in free] if what == GPU else [NONE]
-    everyone = {"kind": what, "count": len(free), "uuids": [gpu["uuid"] for gpu in free]}
-    work["host"][LISTED] = runner.ask(LISTED, everyone, ",".join(visible), LISTED_PATIENCE)
-    work["cards"] = _on_each(free, what, runner)
-    _again(free, what, runner.ask, work["cards"])
-    for program, patience in ON_ALL.items():
-        work["host"][program] = runner.ask(program, everyone, ",".join(visible), patience)
-
-
-def _on_each(gpus: list[dict[str, Any]], what: str, runner: Runner) -> dict[str, Any]:
-    """Every program on every card: cards at once, where they are real, and one after the other."""
-    cards: dict[str, Any] = {str(gpu["index"]): {} for gpu in gpus}
-    # Stand-ins share one CPU.
-    _at_once(
-        [
-            functools.partial(_on_one, gpu, what, runner.ask, cards[str(gpu["index"])])
-            for gpu in gpus
-        ],
-        one_by_one=what == CPU,
-    )
-    return cards
-
-
-def _at_once(works: list[Callable[[], None]], one_by_one: bool = False) -> None:
-    """Does all of them, each in a thread of its own; they wait for programs."""
-    threads = [threading.Thread(target=work) for work in works]
-    for thread in threads:
-        thread.start()
-        if one_by_one:
-            thread.join()
-    for thread in threads:
-        thread.join()
-
-
-def _burn(
-    free: list[dict[str, Any]], what: str, ask: Ask, cards: dict[str, Any], seconds: float
-) -> None:
-    """Keeps all cards at work at once, as the power supply and the cooling have to bear it."""
-
-    def one(gpu: dict[str, Any]) -> None:
-        given = {"kind": what, "count": 1, "uuid": gpu["uuid"], "seconds": seconds}
-        visible = gpu["uuid"] if what == GPU else NONE
-        cards[str(gpu["index"])][BURN] = ask(BURN, given, visible, seconds + BURN_MORE)
-
-    _at_once([functools.partial(one, gpu) for gpu in free if not _hung(cards[str(gpu["index"])])])
-
-
-def _hung(answers: dict[str, Any]) -> bool:
-    """Whether a card gave no answer in time: it is asked nothing more."""
-    return any(answer["silent"] for answer in answers.values())
-
-
-def _on_one(gpu: dict[str, Any], what: str, ask: Ask, answers: dict[str, Any]) -> None:
-    for program in programs(what):
-        answers[program] = _asked(gpu, what, ask, program)
-        # A card that hangs would hold each of them for its whole time.
-        if answers[program]["silent"]:
-            break
 
 
 def programs(what: str) -> tuple[str, ...]:
@@ -168,25 +111,101 @@ def programs(what: str) -> tuple[str, ...]:
     return (*ON_EACH, *ON_EACH_REAL) if what == GPU else tuple(ON_EACH)
 
 
-def _asked(gpu: dict[str, Any], what: str, ask: Ask, program: str) -> dict[str, Any]:
-    given = {"kind": what, "count": 1, "uuid": gpu["uuid"]}
-    visible = NONE
-    if what == GPU:
-        visible = str(gpu["index"]) if program == BY_INDEX else gpu["uuid"]
-    patience = {**ON_EACH, **ON_EACH_REAL}[program]
-    return ask(LISTED if program in (BY_UUID, BY_INDEX) else program, given, visible, patience)
+class Work:
+    """The programs of one acceptance on the cards of a host that are free; fills in `answers`.
 
-
-def _again(free: list[dict[str, Any]], what: str, ask: Ask, cards: dict[str, Any]) -> None:
-    """Asks every suspect once more, alone: other work may have been in its way.
-
-    Not where all cards of several fail: then it is the stack, and takes their time for nothing.
+    Somebody may begin to work on a card at any time: before each program it is asked who is there.
     """
-    everywhere = computing.everywhere(cards)
-    for gpu in free:
-        answers = cards[str(gpu["index"])]
-        for program, first in sorted(answers.items()):
-            shared = program in everywhere and len(cards) > 1
-            if shared or first["silent"] or not computing.suspect(gpu, what, program, answers):
-                continue
-            answers[program] = dict(_asked(gpu, what, ask, program), first=first)
+
+    def __init__(
+        self, answers: dict[str, Any], gpus: list[dict[str, Any]], runner: Runner, taken: Taken
+    ) -> None:
+        self._answers = answers
+        self._gpus = gpus
+        self._what = answers["kind"]
+        self._runner = runner
+        self._taken = taken
+
+    def do(self, seconds: float) -> None:
+        """Everything of the level; the burn-in for so many seconds."""
+        self._on_all(LISTED, LISTED_PATIENCE)
+        self._on_each(self._on_one)
+        self._again()
+        for program, patience in ON_ALL.items():
+            self._on_all(program, patience)
+        if self._answers["level"] == levels.LONG:
+            self._on_each(lambda gpu: self._ask(gpu, BURN, seconds + BURN_MORE, seconds=seconds),
+                          one_by_one=False)  # fmt: skip
+
+    def _of(self, gpu: dict[str, Any]) -> dict[str, Any]:
+        answers: dict[str, Any] = self._answers["cards"][str(gpu["index"])]
+        return answers
+
+    def _usable(self, gpu: dict[str, Any]) -> bool:
+        """Whether a card may be asked: it does not hang, and nobody has begun to work on it."""
+        index = str(gpu["index"])
+        if index in self._answers["skipped"]:
+            return False
+        # A card that hangs would hold each program for its whole time.
+        if any(answer["silent"] for answer in self._of(gpu).values()):
+            return False
+        user = self._taken(gpu["uuid"])
+        if user:
+            self._answers["skipped"][index] = user
+        return user is None
+
+    def _on_each(
+        self, work: Callable[[dict[str, Any]], None], one_by_one: bool | None = None
+    ) -> None:
+        """Does it for all cards at once; one by one where stand-ins share a CPU."""
+        threads = [threading.Thread(target=work, args=(gpu,)) for gpu in self._gpus]
+        for thread in threads:
+            thread.start()
+            if self._what == CPU if one_by_one is None else one_by_one:
+                thread.join()
+        for thread in threads:
+            thread.join()
+
+    def _on_one(self, gpu: dict[str, Any]) -> None:
+        patiences = {**ON_EACH, **ON_EACH_REAL}
+        for program in programs(self._what):
+            self._ask(gpu, program, patiences[program])
+
+    def _ask(self, gpu: dict[str, Any], program: str, patience: float, **given: Any) -> None:
+        """Asks a card, where it may be asked."""
+        if not self._usable(gpu):
+            return
+        visible = NONE
+        if self._what == GPU:
+            visible = str(gpu["index"]) if program == BY_INDEX else gpu["uuid"]
+        name = LISTED if program in (BY_UUID, BY_INDEX) else program
+        given = {"kind": self._what, "count": 1, "uuid": gpu["uuid"], **given}
+        self._of(gpu)[program] = self._runner.ask(name, given, visible, patience)
+
+    def _again(self) -> None:
+        """Asks every suspect once more, alone: other work may have been in its way.
+
+        Not where all cards of several fail: then it is the stack, and takes their time for nothing.
+        """
+        cards = self._answers["cards"]
+        everywhere = computing.everywhere(cards) if len(cards) > 1 else []
+        for gpu in self._gpus:
+            answers = self._of(gpu)
+            for program, first in sorted(answers.items()):
+                accused = computing.suspect(gpu, self._what, program, answers)
+                if accused and program not in everywhere and not first["silent"]:
+                    self._ask(gpu, program, {**ON_EACH, **ON_EACH_REAL}[program])
+                    if answers[program] is not first:
+                        answers[program]["first"] = first
+
+    def _on_all(self, program: str, patience: float) -> None:
+        """Asks all cards that may be asked, together."""
+        free = [gpu for gpu in self._gpus if self._usable(gpu)]
+        if not free:
+            return
+        uuids = [gpu["uuid"] for gpu in free]
+        given = {"kind": self._what, "count": len(free), "uuids": uuids}
+        visible = ",".join(uuids) if self._what == GPU else NONE
+        answer = self._runner.ask(program, given, visible, patience)
+        order = [str(gpu["index"]) for gpu in free]
+        self._answers["host"][program] = dict(answer, order=order)

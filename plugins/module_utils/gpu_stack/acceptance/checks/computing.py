@@ -31,9 +31,9 @@ STACK = "look at the stack: provision verify --limit HOST; provision doctor --li
 def fault(card: dict[str, Any], program: str) -> dict[str, Any] | None:
     """The finding where a program has no facts of this card; None where it has."""
     work = card["work"]
-    if work["skipped"]:
-        return not_applicable("not loaded: {0}".format(work["skipped"]))
     answer = work["answers"].get(program)
+    if answer is None and work["skipped"]:
+        return not_applicable("not loaded: {0}".format(work["skipped"]))
     if answer is None:
         return not_applicable("only a real GPU can show it")
     if answer["error"] is None:
@@ -255,7 +255,8 @@ def listed(facts: dict[str, Any]) -> dict[str, Any]:
     if work["kind"] != "GPU":
         return not_applicable("only a real GPU can show it")
     seen = work["host"]["listed"]["facts"]
-    free = [gpu for gpu in facts["nvml"]["gpus"] if str(gpu["index"]) in work["order"]]
+    order = work["host"]["listed"]["order"]
+    free = [gpu for gpu in facts["nvml"]["gpus"] if str(gpu["index"]) in order]
     if sorted(seen["addresses"]) == sorted(gpu["pci"] for gpu in free):
         return ok("TensorFlow {0} sees {1} of {1} GPUs".format(seen["version"], len(free)))
     if not seen["built_with_cuda"]:
@@ -292,7 +293,7 @@ def copies(facts: dict[str, Any]) -> dict[str, Any]:
     if broken:
         return broken
     work = facts["work"]
-    answer, order = work["host"]["copies"]["facts"], work["order"]
+    answer, order = work["host"]["copies"]["facts"], work["host"]["copies"]["order"]
     evidence, bad = [], []
     for place, index in enumerate(order):
         entry = answer["host"][place]
@@ -325,6 +326,8 @@ NAMES = {
     "burn": "the burn-in",
     "copies": "copying",
 }
+# A program that a card was not asked any more.
+BROKEN = {"error": "not asked"}
 # {program: the check of its answer about a card}
 JUDGES = {
     "product": product,
@@ -344,7 +347,7 @@ def everywhere(cards: dict[str, Any]) -> list[str]:
     return sorted(
         program
         for program in names
-        if all((answers.get(program) or {"error": "x"})["error"] for answers in cards.values())
+        if all((answers.get(program) or BROKEN)["error"] for answers in cards.values() if answers)
     )
 
 
@@ -362,9 +365,9 @@ def card_work(work: dict[str, Any], index: int) -> dict[str, Any]:
 def _copied(work: dict[str, Any], index: str) -> dict[str, Any] | None:
     """{wrong, to, back} of a card, as programs/copies.py says; None without."""
     answer = work["host"].get("copies")
-    if answer is None or answer["error"] or index not in work["order"]:
+    if answer is None or answer["error"] or index not in answer["order"]:
         return None
-    entry: dict[str, Any] = answer["facts"]["host"][work["order"].index(index)]
+    entry: dict[str, Any] = answer["facts"]["host"][answer["order"].index(index)]
     return entry
 
 

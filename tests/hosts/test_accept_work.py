@@ -1,0 +1,120 @@
+"""What TensorFlow does on a host with two simulated GPUs: in order, and out of order to order.
+
+Logical CPU devices stand in for the GPUs, in the real TensorFlow 2.9.3 of the host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import demo
+import faulty_work
+import pytest
+from conftest import Project
+from test_accept import accept, red
+
+from provision import locallab
+from provision.locallab import cudnn_archive
+from provision.locallab.machine import cache_directory
+
+pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+
+# test_accept's functions ask the host of this name.
+HOST = "accept1"
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A host with two simulated T4s and everything installed."""
+    path = tmp_path_factory.mktemp("work") / "project"
+    lab = locallab.up(
+        f"work-{os.getpid()}",
+        locallab.Shape(gpus=2, gpu_name="Tesla T4"),
+        state_dir=path / ".lab",
+        hosts=[HOST],
+    )
+    try:
+        demo.write_inventory(path, lab, cudnn_archive.pack(cache_directory()))
+        for command in (["lock", "--project", str(path)], ["render", str(path)]):
+            assert demo.provision(*command) == 0
+        project = Project(path, lab)
+        done = project.provision("apply", "-i", "lab")
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield project
+    finally:
+        lab.down()
+
+
+def test_a_host_that_works_right_is_accepted_and_left_as_it_was(worker: Project) -> None:
+    before = worker.ssh(
+        HOST, "ls -A /var/tmp /tmp; ps -eo user,args | grep -c '[p]rograms' || true"
+    )
+    code, output, entry = accept(worker, "--level", "normal")
+    assert (code, red(entry)) == (0, []), output
+    assert "logical CPU devices computed in its place" in output
+    checks = {check["check"]: check["state"] for check in entry["acceptance"]["gpus"][1]["checks"]}
+    assert checks["product"] == checks["pattern"] == checks["xla"] == "ok"
+    assert checks["rate_float32"] == "measured"
+    assert checks["visible"] == "not applicable"
+    after = worker.ssh(HOST, "ls -A /var/tmp /tmp; ps -eo user,args | grep -c '[p]rograms' || true")
+    assert after == before
+
+
+@pytest.mark.parametrize("name", faulty_work.WORK)
+def test_a_fault_of_one_card_is_named_by_its_own_check_alone(worker: Project, name: str) -> None:
+    fault = faulty_work.WORK[name]
+    check, of_card, state, action = fault.red
+    report = json.loads((worker.path / "report" / "acceptance.json").read_text("utf-8"))
+    uuid = report["hosts"][HOST]["acceptance"]["gpus"][1]["uuid"]
+    faulty_work.order(worker.path, fault, uuid)
+    try:
+        code, output, entry = accept(worker, "--level", "normal")
+    finally:
+        faulty_work.cure(worker.path)
+    assert red(entry) == [(check, 1 if of_card else None, state, action)], output
+    assert code == 5
+    if of_card:
+        (line,) = (line for line in output.splitlines() if line.startswith("  GPU "))
+        assert line.startswith(f"  GPU 1 {uuid} (Tesla T4, ")
+
+
+def test_a_card_in_use_is_named_and_not_loaded(worker: Project) -> None:
+    locallab.sicken(
+        worker.lab.name, HOST, {"processes": "1:512"}, number=0, state_dir=worker.path / ".lab"
+    )
+    try:
+        _code, _output, entry = accept(worker, "--level", "normal")
+    finally:
+        locallab.sicken(worker.lab.name, HOST, cure=True, state_dir=worker.path / ".lab")
+    first, second = (
+        {check["check"]: check for check in gpu["checks"]} for gpu in entry["acceptance"]["gpus"]
+    )
+    assert first["product"]["state"] == "not applicable"
+    assert first["product"]["reason"].startswith("not loaded: in use: ")
+    assert second["product"]["state"] == "ok"
+
+
+def test_a_host_without_tensorflow_is_told_so(worker: Project) -> None:
+    worker.ssh(HOST, "sudo mv /opt/tensorflow/current /opt/tensorflow/away")
+    try:
+        code, output, entry = accept(worker, "--level", "normal")
+    finally:
+        worker.ssh(HOST, "sudo mv /opt/tensorflow/away /opt/tensorflow/current")
+    assert (code, red(entry)) == (5, [("listed", None, "failed", "configure")])
+    assert "there is no TensorFlow: /opt/tensorflow/current/bin/python does not exist" in output
+
+
+def test_the_playbook_alone_says_the_same(worker: Project) -> None:
+    done = worker.playbook("-e", "gpu_accept_level=normal", book="accept.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{HOST}: ok (its GPU is simulated; logical CPU devices" in done.stdout
+
+
+def test_cards_are_burnt_in_for_as_long_as_said(worker: Project) -> None:
+    code, _output, entry = accept(worker, "--level", "long", "--minutes", "1")
+    assert code == 0
+    checks = {check["check"]: check for check in entry["acceptance"]["gpus"][0]["checks"]}
+    assert checks["burn_in"]["state"] == "ok"
+    assert "products in 1 minutes without an error" in checks["burn_in"]["reason"]
