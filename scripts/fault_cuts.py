@@ -60,10 +60,17 @@ def moment(fault: Fault) -> tuple[str, float] | None:
 def judge(
     code: int, report: Mapping[str, Any] | None, host: str, *, again: bool = False
 ) -> list[str]:
-    """Why a run did not bring the machine to the lock; empty where it did. Pure."""
+    """Why a run did not bring the machine to the lock; empty where it did. Pure.
+
+    With `again` the report is a plan's, in which there must be nothing to do but to prove.
+    """
     entry, missing = entry_of(code, report, host)
     if missing:
         return missing
+    if again:
+        more = [one["item"] for one in entry["changes"] if one["component"] != "receipt"]
+        wrong = [f"changed again: {', '.join(more[:5])}"] if more else []
+        return wrong + [f"in the way: {blocker['message']}" for blocker in entry["blockers"]]
     checks = {check["id"]: check["result"] for check in entry.get("checks") or []}
     failed = {name for name, result in checks.items() if result == "failed"}
     wrong = []
@@ -74,8 +81,4 @@ def judge(
         wrong.append("failed: " + ", ".join(sorted(failed)))
     if entry.get("left"):
         wrong.append("left: " + ", ".join(change["item"] for change in entry["left"][:5]))
-    # Without a card it is never proven, so every run proves it again.
-    more = [one for one in entry.get("changes") or [] if again and one["component"] != "receipt"]
-    if more:
-        wrong.append("changed again: " + ", ".join(change["item"] for change in more[:5]))
     return wrong

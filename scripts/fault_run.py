@@ -105,7 +105,7 @@ def kill_tree(pid: int) -> list[int]:
 class Run:
     """A plain `ansible-playbook site.yml -i lab`, its events and its report."""
 
-    def __init__(self, project: Path, log: Path, connections: Path) -> None:
+    def __init__(self, project: Path, log: Path, connections: Path, *arguments: str) -> None:
         self._events = project / "report" / "latest" / "events.jsonl"
         self._report = project / "report" / "latest" / "report.json"
         # Earlier runs keep their folders, but are not mistaken for this one.
@@ -114,7 +114,7 @@ class Run:
         self.log = log
         with log.open("wb") as stream:
             self.process = subprocess.Popen(
-                [str(BIN / "ansible-playbook"), "site.yml", "-i", "lab"],
+                [str(BIN / "ansible-playbook"), "site.yml", "-i", "lab", *arguments],
                 cwd=project,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,

@@ -88,14 +88,15 @@ def test_the_harness_draws_cuts_for_machines(tmp_path: Path) -> None:
 
 def report(**entry: Any) -> dict[str, Any]:
     checks = [{"id": name, "result": "failed"} for name in sorted(cuts.CARD)]
-    good = {"status": "failed", "left": [], "changes": [], "checks": checks}
+    good = {"status": "failed", "left": [], "changes": [], "checks": checks, "blockers": []}
     return {"hosts": {"vm1": good | entry}}
 
 
 def test_all_that_a_machine_without_a_card_can_show_is_enough() -> None:
     assert cuts.judge(2, report(), "vm1") == []
     proof = {"component": "receipt", "item": "proof"}
-    assert cuts.judge(2, report(changes=[proof]), "vm1", again=True) == []
+    # A plan has made no check.
+    assert cuts.judge(0, report(changes=[proof], checks=[]), "vm1", again=True) == []
 
 
 @pytest.mark.parametrize(
@@ -110,8 +111,9 @@ def test_all_that_a_machine_without_a_card_can_show_is_enough() -> None:
         ),
         ({"left": [{"item": "libcufft10"}]}, False, "left: libcufft10"),
         ({"changes": [{"component": "cuda", "item": "x"}]}, True, "changed again: x"),
+        ({"blockers": [{"message": "no room"}]}, True, "in the way: no room"),
     ],
-    ids=["unproven", "no-card-check", "another", "left", "again"],
+    ids=["unproven", "no-card-check", "another", "left", "again", "blocked"],
 )
 def test_anything_less_is_not(entry: dict[str, Any], again: bool, said: str) -> None:
     assert said in "; ".join(cuts.judge(2, report(**entry), "vm1", again=again))
