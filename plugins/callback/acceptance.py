@@ -16,7 +16,11 @@ from typing import Any  # noqa: E402
 
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance import (  # noqa: E402
     findings,
+    teaching,
     words,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance.teaching import (  # noqa: E402
+    retrial,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.examination import (  # noqa: E402
     Examination,
@@ -34,10 +38,27 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
     # `failed` is a verdict.
     BROKEN = "error"
 
-    def entry(self, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:  # noqa: ARG002
+    def v2_runner_on_ok(self, result: Any) -> None:
+        judged = result._result.get("judged")
+        if self._active and judged is not None:
+            self._judge(plain(judged))
+        super().v2_runner_on_ok(result)
+
+    def _judge(self, judged: dict[str, Any]) -> None:
+        """Takes what gpu_acceptance_judge says of all hosts into their verdicts."""
+        for name in judged:
+            known = self._hosts.get(name)
+            if known is not None and known["acceptance"] is not None:
+                verdict = teaching.apply(known["acceptance"], judged[name])
+                status = known["status"] if known["message"] else verdict["verdict"]
+                self._hosts[name] = {**known, "status": status, "acceptance": verdict}
+
+    def entry(self, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
         if "acceptance" not in data:
             return None
         verdict = plain(data["acceptance"])
+        if before.get("acceptance"):
+            verdict = retrial.merged(before["acceptance"], verdict)
         return {"status": verdict["verdict"], "message": "", "acceptance": verdict}
 
     def unanswered(self) -> dict[str, Any]:
