@@ -40,7 +40,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         verdicts = _verdicts(task_vars)
         folder = str(_home(task_vars) / "report" / history.FOLDER)
         now = time.time()
-        judged = teaching.teach(verdicts, history.read(folder, warnings.append), now)
+        judged = teaching.teach(verdicts, history.read(folder, warnings.append, verdicts), now)
         result["changed"] = False
         if options["final"]:
             last = {

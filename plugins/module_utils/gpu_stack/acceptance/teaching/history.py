@@ -1,9 +1,9 @@
 """The figures of former acceptances, kept on the controller in the project beside its report.
 
-One file a host, so that a run over some hosts touches no other's: report/acceptance-history/
-gpu01.jsonl, a line for each acceptance that had figures. Lines are added and never changed; each
-level of an acceptance keeps its last ones. What can't be read is kept aside, and the acceptance
-goes on without it.
+One file a host and level, so that a run over some hosts touches no other's and a quick one reads
+little: report/acceptance-history/gpu01@quick.jsonl, a line for each acceptance that had figures.
+Lines are added and never changed, and the last ones stay. What can't be read is kept aside, and the
+acceptance goes on without it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import collections
 import contextlib
 import fcntl
 import json
-import math
 import os
 import tempfile
 import time
@@ -21,7 +20,7 @@ import urllib.parse
 
 from ...type_checking import TYPE_CHECKING
 from ..findings import DEGRADED, MEASURED, OK
-from .subjects import figures_of, subjects
+from .subjects import figures_of, is_number, subjects
 
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterator, Sequence
@@ -30,22 +29,33 @@ if TYPE_CHECKING:
 FOLDER = "acceptance-history"
 FORMAT = 1
 ENDING = ".jsonl"
-# Lines of each level that a host's file keeps, and the size from which on a file is not ours.
-KEPT = 40
+# Of an acceptance that does not say its own.
+LEVEL = "quick"
+# Lines that a file keeps, and the size from which on a file is not ours.
+KEPT = 20
 LARGEST = 4 * 2**20
+# The keys of a line.
+WRITTEN = ("format", "time", "subjects")
 MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 # One figure of a former acceptance. time: seconds since the epoch; day: its date; id, like: of
 # its Subject; good: whether it may teach.
 Earlier = collections.namedtuple("Earlier", "time day id like figure value good")
 
 
-def read(folder: str, warn: Callable[[str], None]) -> list[Any]:
-    """All figures of the history, the oldest first; `warn` hears of files that are spoiled."""
-    found: list[Any] = []
-    for name in _files(folder):
-        for line in _lines(os.path.join(folder, name), warn):
-            found += _figures(line)
-    return sorted(found)
+def read(
+    folder: str, warn: Callable[[str], None], verdicts: dict[str, dict[str, Any]] | None = None
+) -> list[Any]:
+    """All figures of the history, the oldest first; `warn` hears of files that are spoiled.
+
+    Of all levels, or of those that these verdicts are of.
+    """
+    levels = None if verdicts is None else {_level(verdict) for verdict in verdicts.values()}
+    lines: list[dict[str, Any]] = []
+    for name in _files(folder, levels):
+        lines += _lines(os.path.join(folder, name), warn)
+    # A moment's text is in the order of time. Stable: files are in the order of their names.
+    lines.sort(key=lambda line: str(line["time"]))
+    return [entry for line in lines for entry in _figures(line)]
 
 
 def record(
@@ -64,19 +74,19 @@ def record(
             if line["subjects"]:
                 os.makedirs(folder, exist_ok=True)
                 with _alone(folder):
-                    _add(os.path.join(folder, file_name(host)), line, warn)
+                    _add(os.path.join(folder, file_name(host, _level(verdict))), line, warn)
     except OSError as error:
         warn("the history of acceptances can't be written: {0}".format(error))
 
 
-def file_name(host: str) -> str:
-    """The file of a host; a name that is too long for one ends in what tells it apart."""
+def file_name(host: str, level: str) -> str:
+    """The file of a host and level; a name that is too long for one ends in what tells it apart."""
     quoted = urllib.parse.quote(host, safe="")
-    if len(quoted) > 200:
+    if len(quoted) > 150:
         import hashlib
 
-        quoted = quoted[:150] + "%" + hashlib.sha256(host.encode()).hexdigest()[:32]
-    return quoted + ENDING
+        quoted = quoted[:100] + "%" + hashlib.sha256(host.encode()).hexdigest()[:32]
+    return quoted + _ending(level)
 
 
 def by_card(earlier: Sequence[Any]) -> dict[str, dict[str, list[Any]]]:
@@ -87,9 +97,18 @@ def by_card(earlier: Sequence[Any]) -> dict[str, dict[str, list[Any]]]:
     return found
 
 
-def _files(folder: str) -> list[str]:
+def _level(verdict: dict[str, Any]) -> str:
+    return str(verdict.get("level") or LEVEL)
+
+
+def _ending(level: str) -> str:
+    return "@" + urllib.parse.quote(level, safe="")[:40] + ENDING
+
+
+def _files(folder: str, levels: set[str] | None) -> list[str]:
+    endings = (ENDING,) if levels is None else tuple(_ending(level) for level in levels)
     try:
-        return sorted(name for name in os.listdir(folder) if name.endswith(ENDING))
+        return sorted(name for name in os.listdir(folder) if name.endswith(endings))
     except OSError:
         return []
 
@@ -115,12 +134,12 @@ def _checked(line: dict[str, Any]) -> dict[str, Any]:
     """The line; ValueError, KeyError, TypeError or AttributeError where it is none of ours."""
     if line["format"] != FORMAT:
         raise ValueError("its format is {0!r}".format(line["format"]))
-    calendar.timegm(time.strptime(line["time"], MOMENT))
+    line["seconds"] = calendar.timegm(time.strptime(line["time"], MOMENT))
     for subject in line["subjects"]:
         if not (isinstance(subject["id"], str) and isinstance(subject["like"], str)):
             raise TypeError("a card without a name")
         for value, state in subject["figures"].values():
-            if not math.isfinite(value) or state not in (OK, MEASURED, DEGRADED):
+            if not is_number(value) or state not in (OK, MEASURED, DEGRADED):
                 raise ValueError("a figure is no number")
     return line
 
@@ -140,11 +159,11 @@ def _keep_aside(path: str, error: Exception, warn: Callable[[str], None]) -> Non
 
 
 def _figures(line: dict[str, Any]) -> Iterator[Any]:
-    moment = calendar.timegm(time.strptime(line["time"], MOMENT))
+    moment, day = line["seconds"], line["time"][:10]
     for subject in line["subjects"]:
         for figure, (value, state) in subject["figures"].items():
             yield Earlier(
-                moment, line["time"][:10], subject["id"], subject["like"], figure, value,
+                moment, day, subject["id"], subject["like"], figure, value,
                 state != DEGRADED,
             )  # fmt: skip
 
@@ -161,34 +180,24 @@ def _line(host: str, verdict: dict[str, Any], now: float) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "time": time.strftime(MOMENT, time.gmtime(now)),
-        "level": str(verdict.get("level") or ""),
         "subjects": rows,
     }
 
 
 def _add(path: str, line: dict[str, Any], warn: Callable[[str], None]) -> None:
     """Adds a line to a host's file, whole or not at all."""
-    kept = _last([*_lines(path, warn), line])
+    kept = [*_lines(path, warn), line][-KEPT:]
     handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.writelines(json.dumps(entry) + "\n" for entry in kept)
+            stream.writelines(
+                json.dumps({key: entry[key] for key in WRITTEN}) + "\n" for entry in kept
+            )
         os.chmod(new, 0o644)
         os.replace(new, path)
     except BaseException:
         os.unlink(new)
         raise
-
-
-def _last(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last lines of each level: a quick one each hour must not push the long ones out."""
-    left: collections.Counter[str] = collections.Counter()
-    kept = []
-    for line in reversed(lines):
-        left[line["level"]] += 1
-        if left[line["level"]] <= KEPT:
-            kept.append(line)
-    return kept[::-1]
 
 
 @contextlib.contextmanager

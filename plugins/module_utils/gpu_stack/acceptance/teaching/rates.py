@@ -52,13 +52,16 @@ class Rates:
         self._past: dict[tuple[str, str, str], list[float]] = {}
         # {(like, figure): values}: this acceptance's, and the last of cards that are not in it.
         self._fleet: dict[tuple[str, str], list[float]] = {}
+        # What all like cards are told alike: {(like, figure, unit, better): Lesson or None}.
+        self._told: dict[tuple[str, str, str, str], Any] = {}
         here = {subject.id for subject in present}
         last: dict[tuple[str, str, str], float] = {}
         believed = [entry for entry in earlier if entry.good and entry.time < now]
         for entry in sorted(believed, key=lambda entry: (entry.time, entry.value)):
             key = (entry.id, entry.like, entry.figure)
-            self._past.setdefault(key, []).append(entry.value)
-            if entry.id not in here and entry.time >= now - DAYS * 86400:
+            if entry.id in here:
+                self._past.setdefault(key, []).append(entry.value)
+            elif entry.time >= now - DAYS * 86400:
                 last[key] = entry.value
         for (_id, like, figure), value in last.items():
             self._fleet.setdefault((like, figure), []).append(value)
@@ -98,13 +101,17 @@ class Rates:
         return [lesson for lesson in found if lesson is not None]
 
     def _like(self, subject: Any, figure: dict[str, Any]) -> Any:
-        values = self._fleet[subject.like, figure["name"]]
-        limit = bounds.bound(values, _ordinary(figure)[0], figure["better"])
-        what = "hosts" if subject.gpu is None else "cards"
-        why = "the median of {0} like {1} is {2}".format(
-            len(values), what, number(bounds.median(values))
-        )
-        return None if limit is None else Lesson(limit, FLEET, why)
+        key = (subject.like, figure["name"], figure["unit"], figure["better"])
+        if key not in self._told:
+            values = self._fleet[subject.like, figure["name"]]
+            limit = bounds.bound(values, _ordinary(figure)[0], figure["better"])
+            why = "the median of {0} like {1} is {2}".format(
+                len(values),
+                "hosts" if subject.gpu is None else "cards",
+                number(bounds.median(values)),
+            )
+            self._told[key] = None if limit is None else Lesson(limit, FLEET, why)
+        return self._told[key]
 
     def _before(self, subject: Any, figure: dict[str, Any]) -> Any:
         values = self._past.get((subject.id, subject.like, figure["name"]), [])[-LAST:]

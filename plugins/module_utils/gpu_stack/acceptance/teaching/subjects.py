@@ -7,7 +7,6 @@ others' figures would accuse it of how it is set.
 from __future__ import annotations
 
 import collections
-import math
 
 from ...type_checking import TYPE_CHECKING
 from ..figures import product
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Iterator
 
 MIB = 2**20
+LARGEST = 1e300
 # host: its name; gpu: the place in the verdict's gpus, None for the host; id: what the subject is
 # known by on another day, None where nothing tells; like: what alike subjects have in common, as a
 # text; model: the card's product name, "" for a host; plain: whether the catalog's figures hold
@@ -47,9 +47,13 @@ def figures_of(
         figure = entry.get("figure")
         if figure is None or entry["state"] not in states or entry.get("stand_in"):
             continue
-        value = figure["value"]
-        if isinstance(value, (int, float)) and math.isfinite(value):
+        if is_number(figure["value"]):
             yield at, entry
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number that can be compared: what a host sends may be anything."""
+    return isinstance(value, (int, float)) and -LARGEST < value < LARGEST
 
 
 def _conditions(verdict: dict[str, Any]) -> list[str]:
