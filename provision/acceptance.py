@@ -16,6 +16,8 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield from words.host(name, host)
         if host["status"] == "unreachable":
             yield f"    cure: {cures.unreachable(host['message'])}"
+    for text in report.get("warnings") or ():
+        yield f"warning: {text}"
 
 
 def page(report: Mapping[str, Any]) -> bytes:

@@ -56,7 +56,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         else:
             result["suspects"] = teaching.suspects(judged)
         if warnings:
-            result["warnings"] = warnings
+            # The second is for the report: Ansible makes something else of its own.
+            result["warnings"] = result["history_warnings"] = warnings
         return result
 
 

@@ -38,10 +38,15 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
     # `failed` is a verdict.
     BROKEN = "error"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._warnings: list[str] = []
+
     def v2_runner_on_ok(self, result: Any) -> None:
-        judged = result._result.get("judged")
-        if self._active and judged is not None:
-            self._judge(plain(judged))
+        data = result._result
+        if self._active:
+            self._judge(plain(data.get("judged") or {}))
+            self._warnings += plain(data.get("history_warnings") or [])
         super().v2_runner_on_ok(result)
 
     def _judge(self, judged: dict[str, Any]) -> None:
@@ -61,6 +66,9 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
             verdict = retrial.merged(before["acceptance"], verdict)
         return {"status": verdict["verdict"], "message": "", "acceptance": verdict}
 
+    def more(self) -> dict[str, Any]:
+        return {"warnings": self._warnings} if self._warnings else {}
+
     def unanswered(self) -> dict[str, Any]:
         return {"acceptance": None}
 
@@ -68,4 +76,5 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
         return entry["status"] in findings.BLAMED
 
     def lines(self, report: dict[str, Any]) -> list[str]:
-        return [line for name, host in report["hosts"].items() for line in words.host(name, host)]
+        lines = [line for name, host in report["hosts"].items() for line in words.host(name, host)]
+        return lines + ["warning: " + text for text in report.get("warnings") or ()]

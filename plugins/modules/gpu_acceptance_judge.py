@@ -34,6 +34,11 @@ judged:
   description: By host, the findings that are judged now, each with its place in the verdict.
   type: dict
   returned: with C(final)
+history_warnings:
+  description: What of the history can't be read or written, where there is such.
+  type: list
+  elements: str
+  returned: where there are any
 suspects:
   description: The hosts on which a rate is too low, to be asked again.
   type: list
