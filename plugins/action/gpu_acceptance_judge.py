@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance import teaching
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance.teaching import (
     history,
+    judgement,
     retrial,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils import project
@@ -40,21 +40,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         verdicts = _verdicts(task_vars)
         folder = str(_home(task_vars) / "report" / history.FOLDER)
         now = time.time()
-        judged = teaching.teach(verdicts, history.read(folder, warnings.append, verdicts), now)
+        judged = judgement.teach(verdicts, history.read(folder, warnings.append, verdicts), now)
         result["changed"] = False
         if options["final"]:
             last = {
-                name: teaching.apply(entry, judged.get(name, []))
+                name: judgement.apply(entry, judged.get(name, []))
                 for name, entry in verdicts.items()
             }
             history.record(folder, last, now, warnings.append)
             result["judged"] = judged
             result["hosts"] = {
-                name: {"verdict": verdict["verdict"], "lines": teaching.faults(verdict)}
+                name: {"verdict": verdict["verdict"], "lines": judgement.faults(verdict)}
                 for name, verdict in last.items()
             }
         else:
-            result["suspects"] = teaching.suspects(judged)
+            result["suspects"] = judgement.suspects(judged)
         if warnings:
             # The second is for the report: Ansible makes something else of its own.
             result["warnings"] = result["history_warnings"] = warnings

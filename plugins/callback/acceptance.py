@@ -16,10 +16,10 @@ from typing import Any  # noqa: E402
 
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance import (  # noqa: E402
     findings,
-    teaching,
     words,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance.teaching import (  # noqa: E402
+    judgement,
     retrial,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.examination import (  # noqa: E402
@@ -54,7 +54,7 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
         for name in judged:
             known = self._hosts.get(name)
             if known is not None and known["acceptance"] is not None:
-                verdict = teaching.apply(known["acceptance"], judged[name])
+                verdict = judgement.apply(known["acceptance"], judged[name])
                 status = known["status"] if known["message"] else verdict["verdict"]
                 self._hosts[name] = {**known, "status": status, "acceptance": verdict}
 

@@ -41,6 +41,18 @@ ACCEPTANCE = (
     *("checks/kernel.py", "checks/surroundings.py", "judge.py", "topology.py", "xids.py"),
 )
 
+# What judges figures on the controller, by file below gpu_stack/acceptance/teaching.
+TEACHING = (
+    "bounds",
+    "counters",
+    "history",
+    "judgement",
+    "rates",
+    "retrial",
+    "settings",
+    "subjects",
+)
+
 
 def _module(path: str) -> str:
     """The name by which a file below gpu_stack is imported."""
@@ -107,5 +119,16 @@ TARGETS = (
             ),
         )
         for path in ACCEPTANCE
+    ),
+    *(
+        Target(
+            f"{GPU_STACK}/acceptance/teaching/{name}.py",
+            f"gpu_stack.acceptance.teaching.{name}",
+            tuple(
+                f"tests/unit/acceptance/test_{test}.py"
+                for test in ("teaching", "retrial", "history", "page")
+            ),
+        )
+        for name in TEACHING
     ),
 )

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.acceptance import judge, teaching
-from gpu_stack.acceptance.teaching import history
+from gpu_stack.acceptance import judge
+from gpu_stack.acceptance.teaching import history, judgement
 
 from provision import acceptance
 from tests.unit.acceptance import fleets
@@ -129,8 +129,8 @@ def test_it_needs_no_network_and_no_script(sick: dict[str, Any]) -> None:
 
 def judged(rates: list[float], earlier: list[Any]) -> dict[str, Any]:
     verdicts = {"gpu07": fleets.host("gpu07", rates)}
-    rows = teaching.teach(verdicts, earlier, fleets.NOW)["gpu07"]
-    verdict = teaching.apply(verdicts["gpu07"], rows)
+    rows = judgement.teach(verdicts, earlier, fleets.NOW)["gpu07"]
+    verdict = judgement.apply(verdicts["gpu07"], rows)
     return {"status": verdict["verdict"], "message": "", "acceptance": verdict}
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from gpu_stack.acceptance import judge, teaching, words
-from gpu_stack.acceptance.teaching import bounds
+from gpu_stack.acceptance import judge, words
+from gpu_stack.acceptance.teaching import bounds, judgement
 
 from tests.unit.acceptance.fleets import (
     DAY,
@@ -30,8 +30,8 @@ Verdict = dict[str, Any]
 def taught(
     verdicts: dict[str, Verdict], earlier: Sequence[Any] = (), now: float = NOW
 ) -> dict[str, Verdict]:
-    judged = teaching.teach(verdicts, earlier, now)
-    return {name: teaching.apply(entry, judged.get(name, [])) for name, entry in verdicts.items()}
+    judged = judgement.teach(verdicts, earlier, now)
+    return {name: judgement.apply(entry, judged.get(name, [])) for name, entry in verdicts.items()}
 
 
 def slow(verdicts: dict[str, Verdict], earlier: Sequence[Any] = ()) -> list[tuple[str, int]]:
@@ -465,16 +465,16 @@ def test_nothing_is_changed_in_the_verdicts_themselves() -> None:
 
 def test_a_verdict_that_nothing_is_said_of_stays_as_it_was() -> None:
     verdict = host("a", [14.0])
-    assert teaching.apply(verdict, []) == verdict
-    assert teaching.teach({"a": verdict}) == {}
+    assert judgement.apply(verdict, []) == verdict
+    assert judgement.teach({"a": verdict}) == {}
 
 
 def test_the_suspects_are_the_hosts_with_a_slow_card() -> None:
     hosts = {"a": host("a", [14.0, 14.0, 9.0]), "b": host("b", [14.0])}
-    assert teaching.suspects(teaching.teach(hosts, [], NOW)) == ["a"]
-    many = teaching.teach(counted(10**6), replays("a", 0), NOW)
+    assert judgement.suspects(judgement.teach(hosts, [], NOW)) == ["a"]
+    many = judgement.teach(counted(10**6), replays("a", 0), NOW)
     assert many["a"][0]["finding"]["state"] == "degraded"
-    assert teaching.suspects(many) == []
+    assert judgement.suspects(many) == []
 
 
 def test_verdicts_follow_by_the_rules_of_the_judge() -> None:

@@ -1,76 +1,7 @@
 """Judges measured figures by the catalog, by like cards and by a card's own history.
 
 A host alone can't know whether 14 TFLOP/s is much. The controller can: it has the other hosts'
-answers, and those of earlier days. It changes findings that are `measured` and have a figure, and
-nothing else; verdicts follow by the rules of judge.py. Runs on the controller, in Ansible and in
-`provision`; reads and writes nothing but for history.py.
+answers, and those of earlier days. All of it runs there, in Ansible and in `provision`.
 """
 
 from __future__ import annotations
-
-from ...type_checking import TYPE_CHECKING
-from .. import judge, words
-from ..findings import DEGRADED, MEASURED
-from . import counters, rates, settings
-from .subjects import figures_of, subjects
-
-if TYPE_CHECKING:
-    from typing import Any, Sequence
-
-    from .history import Earlier
-
-
-def teach(
-    verdicts: dict[str, dict[str, Any]], earlier: Sequence[Earlier] = (), now: float = 0.0
-) -> dict[str, list[dict[str, Any]]]:
-    """{host: [{gpu, at, finding}]}: the findings that are judged now, of the hosts that have any.
-
-    `verdicts`: judge.judge's, by host. `earlier`: what history.py has read. `now`: seconds since
-    the epoch. `gpu` is the place in the verdict's gpus, None for the host's own checks; `at` the
-    place in the checks. The order of hosts does not matter.
-    """
-    present = [subject for name, verdict in verdicts.items() for subject in subjects(name, verdict)]
-    rules = (counters.Counters(earlier, now), rates.Rates(present, earlier, now))
-    judged: dict[str, list[dict[str, Any]]] = {}
-    for subject in present:
-        for at, entry in figures_of(subject, (MEASURED,)):
-            for rule in rules:
-                found = rule.judge(subject, entry)
-                if found is not None:
-                    row = {"gpu": subject.gpu, "at": at, "finding": found}
-                    judged.setdefault(subject.host, []).append(row)
-                    break
-    for host, row in settings.told(verdicts):
-        judged.setdefault(host, []).append(row)
-    return judged
-
-
-def apply(verdict: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The verdict with these findings of `teach` in it; verdicts and actions follow from them."""
-    checks = list(verdict["checks"])
-    gpus = [dict(gpu, checks=list(gpu["checks"])) for gpu in verdict["gpus"]]
-    for row in rows:
-        place = checks if row["gpu"] is None else gpus[row["gpu"]]["checks"]
-        place[row["at"]] = row["finding"]
-    for gpu in gpus:
-        gpu["verdict"], gpu["action"] = judge.of_checks(gpu["checks"])
-    whole, action = judge.of_host(checks, gpus)
-    return dict(verdict, verdict=whole, action=action, checks=checks, gpus=gpus)
-
-
-def suspects(judged: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """The hosts on which a rate is too low: they are asked again before anything is accused."""
-    return sorted(
-        host for host, rows in judged.items() if any(_suspect(row["finding"]) for row in rows)
-    )
-
-
-def _suspect(finding: dict[str, Any]) -> bool:
-    # A counter says the same at once again.
-    return finding["state"] == DEGRADED and finding["figure"]["name"] not in counters.LIMITS
-
-
-def faults(verdict: dict[str, Any]) -> list[str]:
-    """One line for each fault of a verdict, as the host's own module says them."""
-    lines: list[str] = words.faults(verdict)
-    return lines
