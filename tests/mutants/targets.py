@@ -41,17 +41,17 @@ ACCEPTANCE = (
     *("checks/kernel.py", "checks/surroundings.py", "judge.py", "topology.py", "xids.py"),
 )
 
-# What judges figures on the controller, by file below gpu_stack/acceptance/teaching.
-TEACHING = (
-    "bounds",
-    "counters",
-    "history",
-    "judgement",
-    "rates",
-    "retrial",
-    "settings",
-    "subjects",
-)
+# What judges figures on the controller, below gpu_stack/acceptance/teaching: file -> its tests.
+TEACHING = {
+    "bounds": ("teaching",),
+    "counters": ("teaching",),
+    "history": ("history", "teaching"),
+    "judgement": ("teaching",),
+    "power_limits": ("teaching",),
+    "rates": ("teaching",),
+    "retrial": ("retrial",),
+    "subjects": ("teaching", "history"),
+}
 
 
 def _module(path: str) -> str:
@@ -124,11 +124,8 @@ TARGETS = (
         Target(
             f"{GPU_STACK}/acceptance/teaching/{name}.py",
             f"gpu_stack.acceptance.teaching.{name}",
-            tuple(
-                f"tests/unit/acceptance/test_{test}.py"
-                for test in ("teaching", "retrial", "history", "page")
-            ),
+            tuple(f"tests/unit/acceptance/test_{test}.py" for test in tests),
         )
-        for name in TEACHING
+        for name, tests in TEACHING.items()
     ),
 )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from gpu_stack.acceptance.teaching import history
 
+from provision import tree
 from tests.unit.acceptance.fleets import DAY, NOW, RATE, host, like, measured, rate_of, uuid
 
 
@@ -223,3 +224,12 @@ def test_by_card_has_each_figures_values_in_their_order(folder: str) -> None:
         history.record(folder, {"a": host("a", [value])}, NOW + day * DAY, silent)
     found = history.by_card(history.read(folder, silent))
     assert [entry.value for entry in found[uuid("a", 0)][RATE]] == [14.0, 15.0]
+
+
+def test_a_project_that_is_rendered_again_keeps_it(tmp_path: Path) -> None:
+    tree.write(tmp_path, {"site.yml": b"1", "accept.yml": b"1"}, version="1")
+    folder = tmp_path / "report" / history.FOLDER
+    history.record(str(folder), {"a": host("a", [1.0])}, NOW, silent)
+    tree.write(tmp_path, {"site.yml": b"2"}, version="2")
+    assert not (tmp_path / "accept.yml").exists()
+    assert rates(str(folder)) == [("GPU-a-0", 1.0, True)]

@@ -149,7 +149,7 @@ def test_what_a_processor_measured_in_a_cards_place_is_left_as_it_is() -> None:
 
 
 def test_a_fleet_half_of_which_is_slow_does_not_accuse_the_good_half() -> None:
-    for count in (4, 6, 8, 16):
+    for count in (4, 6, 8):
         good, bad = [14.0 + 0.01 * place for place in range(count // 2)], [7.0] * (count // 2)
         assert not {index for _, index in slow({"a": host("a", good + bad)})} & set(
             range(len(good))
@@ -492,6 +492,7 @@ def test_a_bound_is_by_the_median_and_by_the_values_own_spread() -> None:
     assert bounds.bound([9, 10, 11], 0.1, "higher") == pytest.approx(10 - 3.5 * 1.4826)
     assert bounds.bound([9, 10, 11], 0.1, "lower") == pytest.approx(10 + 3.5 * 1.4826)
     assert bounds.bound([1, 10, 19], 0.1, "higher") is None
+    assert bounds.bound([10, 10, 10], 1.0, "higher") is None
     assert bounds.median([3, 1, 2]) == 2
     assert bounds.median([4, 1, 2, 3]) == 2.5
     assert not bounds.worse(9, 9, "higher")

@@ -16,7 +16,8 @@ ENOUGH = 3
 # Iglewicz and Hoaglin's bound of the modified Z score; 1.4826 makes a median deviation a standard
 # deviation: https://www.itl.nist.gov/div898/handbook/eda/section3/eda35h.htm
 DEVIATIONS = 3.5 * 1.4826
-HIGHER, LOWER = "higher", "lower"
+# Of a figure's `better`; the other is "higher".
+LOWER = "lower"
 
 
 def median(values: Sequence[float]) -> float:

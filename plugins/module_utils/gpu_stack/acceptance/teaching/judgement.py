@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...type_checking import TYPE_CHECKING
 from .. import judge, words
 from ..findings import DEGRADED, MEASURED
-from . import counters, rates, settings
+from . import counters, power_limits, rates
 from .subjects import figures_of, subjects
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def teach(
                     row = {"gpu": subject.gpu, "at": at, "finding": found}
                     judged.setdefault(subject.host, []).append(row)
                     break
-    for host, row in settings.told(verdicts):
+    for host, row in power_limits.told(verdicts):
         judged.setdefault(host, []).append(row)
     return judged
 

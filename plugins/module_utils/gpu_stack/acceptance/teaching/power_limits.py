@@ -1,4 +1,4 @@
-"""Settings in which a card differs from its like: told, and never held against it.
+"""A power limit in which a card differs from its like: told, and never held against it.
 
 A lower power limit is somebody's choice more often than a mistake. Cards of another limit are not
 compared in their speed, so that it is said here why.
