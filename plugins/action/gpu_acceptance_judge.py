@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance import words
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance.teaching import (
     history,
     judgement,
@@ -50,7 +51,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             history.record(folder, last, now, warnings.append)
             result["judged"] = judged
             result["hosts"] = {
-                name: {"verdict": verdict["verdict"], "lines": judgement.faults(verdict)}
+                name: {"verdict": verdict["verdict"], "lines": words.faults(verdict)}
                 for name, verdict in last.items()
             }
         else:

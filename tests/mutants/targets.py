@@ -50,7 +50,7 @@ TEACHING = {
     "power_limits": ("teaching",),
     "rates": ("teaching",),
     "retrial": ("retrial",),
-    "subjects": ("teaching", "history"),
+    "subjects": ("subjects", "teaching"),
 }
 
 

@@ -437,20 +437,61 @@ def test_like_cards_say_nothing_of_replays() -> None:
 # settings
 
 
+def limits(verdict: Verdict) -> list[list[str]]:
+    """The evidence about each card's power limit."""
+    found = taught({"a": verdict})["a"]
+    rows = [entry for gpu in found["gpus"] for entry in gpu["checks"] if entry["check"] == "power"]
+    assert {row["state"] for row in rows} <= {"measured", "not applicable"}
+    return [row["evidence"] for row in rows]
+
+
+def limited(*values: int | None) -> Verdict:
+    verdict = host("a", [14.0] * len(values))
+    for gpu, value in zip(verdict["gpus"], values, strict=True):
+        gpu["measured"]["power_limit"] = value
+    return verdict
+
+
 def test_a_power_limit_that_like_cards_do_not_have_is_told_and_not_blamed() -> None:
-    verdict = host("a", [14.0] * 4)
-    verdict["gpus"][1]["measured"]["power_limit"] = 50000
+    told = ["3 like cards may take 700 W"]
+    assert limits(limited(700000, 50000, 700000, 700000)) == [[], told, [], []]
+    assert limits(limited(700000, 700000, 50000)) == [[]] * 3
+    assert limits(limited(700000, 700000, 700000, None)) == [[]] * 4
+    # Half of them is no rule, and a few more than the others is one.
+    assert limits(limited(*[700000] * 3, *[50000] * 3)) == [[]] * 6
+    assert limits(limited(*[700000] * 3, 50000, 60000)) == [[], [], [], told, told]
+    assert limits(limited(*[700000] * 2, *range(1, 4))) == [[]] * 5
 
-    def power(index: int) -> Verdict:
-        checks = taught({"a": verdict})["a"]["gpus"][index]["checks"]
+
+def test_only_what_is_said_of_the_power_limit_is_added_to() -> None:
+    verdict = limited(700000, 50000, 700000, 700000)
+    checks = verdict["gpus"][1]["checks"]
+    (power,) = [entry for entry in checks if entry["check"] == "power"]
+    power["evidence"] = ["before"]
+    assert limits(verdict)[1] == ["before", "3 like cards may take 700 W"]
+    others = [entry for entry in checks if entry["check"] not in ("power", "rate")]
+    found = taught({"a": verdict})["a"]["gpus"][1]["checks"]
+    assert [entry for entry in found if entry["check"] not in ("power", "rate")] == others
+    power["state"] = "not applicable"
+    assert limits(verdict)[1] == ["before"]
+
+
+@pytest.mark.parametrize("key", ["name", "part", "simulated"])
+def test_power_limits_of_other_cards_say_nothing(key: str) -> None:
+    hosts = {name: limited(700000) for name in "bcd"} | {"a": limited(50000)}
+
+    def told() -> list[str]:
+        checks = taught(hosts)["a"]["gpus"][0]["checks"]
         (found,) = [entry for entry in checks if entry["check"] == "power"]
-        return found
+        return list(found["evidence"])
 
-    assert power(1)["state"] == "measured"
-    assert power(1)["evidence"] == ["3 like cards may take 70 W"]
-    assert power(0)["evidence"] == []
-    verdict["gpus"][2]["measured"]["power_limit"] = 50000
-    assert power(1)["evidence"] == []
+    assert told() == ["3 like cards may take 700 W"]
+    for verdict in (hosts["b"], hosts["c"]):
+        (verdict if key == "simulated" else verdict["gpus"][0])[key] = "another"
+    assert told() == []
+    for verdict in hosts.values():
+        (verdict if key == "simulated" else verdict["gpus"][0])[key] = None
+    assert told() == ["3 like cards may take 700 W"]
 
 
 # the pieces
@@ -466,12 +507,13 @@ def test_nothing_is_changed_in_the_verdicts_themselves() -> None:
 def test_a_verdict_that_nothing_is_said_of_stays_as_it_was() -> None:
     verdict = host("a", [14.0])
     assert judgement.apply(verdict, []) == verdict
-    assert judgement.teach({"a": verdict}) == {}
+    assert judgement.teach({"a": verdict}, [], NOW) == {}
 
 
 def test_the_suspects_are_the_hosts_with_a_slow_card() -> None:
-    hosts = {"a": host("a", [14.0, 14.0, 9.0]), "b": host("b", [14.0])}
-    assert judgement.suspects(judgement.teach(hosts, [], NOW)) == ["a"]
+    hosts = {name: host(name, [14.0, 14.0, 14.0, 14.0, 9.0]) for name in "ca"}
+    hosts["b"] = host("b", [14.0])
+    assert judgement.suspects(judgement.teach(hosts, [], NOW)) == ["a", "c"]
     many = judgement.teach(counted(10**6), replays("a", 0), NOW)
     assert many["a"][0]["finding"]["state"] == "degraded"
     assert judgement.suspects(many) == []

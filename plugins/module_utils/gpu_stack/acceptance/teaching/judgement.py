@@ -7,7 +7,7 @@ judge.py. Pure.
 from __future__ import annotations
 
 from ...type_checking import TYPE_CHECKING
-from .. import judge, words
+from .. import judge
 from ..findings import DEGRADED, MEASURED
 from . import counters, power_limits, rates
 from .subjects import figures_of, subjects
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def teach(
-    verdicts: dict[str, dict[str, Any]], earlier: Sequence[Earlier] = (), now: float = 0.0
+    verdicts: dict[str, dict[str, Any]], earlier: Sequence[Earlier], now: float
 ) -> dict[str, list[dict[str, Any]]]:
     """{host: [{gpu, at, finding}]}: the findings that are judged now, of the hosts that have any.
 
@@ -32,12 +32,11 @@ def teach(
     judged: dict[str, list[dict[str, Any]]] = {}
     for subject in present:
         for at, entry in figures_of(subject, (MEASURED,)):
-            for rule in rules:
-                found = rule.judge(subject, entry)
+            # A figure is a counter or a rate, and the others have nothing to say of it.
+            for found in (rule.judge(subject, entry) for rule in rules):
                 if found is not None:
                     row = {"gpu": subject.gpu, "at": at, "finding": found}
                     judged.setdefault(subject.host, []).append(row)
-                    break
     for host, row in power_limits.told(verdicts):
         judged.setdefault(host, []).append(row)
     return judged
@@ -66,9 +65,3 @@ def suspects(judged: dict[str, list[dict[str, Any]]]) -> list[str]:
 def _suspect(finding: dict[str, Any]) -> bool:
     # A counter says the same at once again.
     return finding["state"] == DEGRADED and finding["figure"]["name"] not in counters.LIMITS
-
-
-def faults(verdict: dict[str, Any]) -> list[str]:
-    """One line for each fault of a verdict, as the host's own module says them."""
-    lines: list[str] = words.faults(verdict)
-    return lines

@@ -6,8 +6,6 @@ compared in their speed, so that it is said here why.
 
 from __future__ import annotations
 
-import collections
-
 from ...type_checking import TYPE_CHECKING
 from ..figures import product
 from ..findings import MEASURED
@@ -31,8 +29,9 @@ def told(verdicts: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]
 
 
 def _odd(group: list[tuple[str, int, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
-    limits = collections.Counter(gpu["measured"]["power_limit"] for _, _, gpu in group)
-    common, count = limits.most_common(1)[0]
+    limits = [gpu["measured"]["power_limit"] for _, _, gpu in group]
+    common = max(limits, key=limits.count)
+    count = limits.count(common)
     if count < ENOUGH or 2 * count <= len(group):
         return []
     words = "{0} like cards may take {1:.0f} W".format(count, common / 1000)

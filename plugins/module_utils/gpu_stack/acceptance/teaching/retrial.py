@@ -24,9 +24,9 @@ def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     gpus = []
     for gpu in first["gpus"]:
         other = again.get(gpu["index"])
-        same = other is not None and other["uuid"] == gpu["uuid"]
-        checks = _checks(gpu["checks"], other["checks"]) if other and same else gpu["checks"]
-        gpus.append(dict(gpu, checks=checks))
+        if other is not None and other["uuid"] == gpu["uuid"]:
+            gpu = dict(gpu, checks=_checks(gpu["checks"], other["checks"]))
+        gpus.append(gpu)
     return dict(first, checks=_checks(first["checks"], second["checks"]), gpus=gpus)
 
 
@@ -40,8 +40,8 @@ def _checks(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[d
     ]
 
 
-def _name(entry: dict[str, Any]) -> tuple[str, str]:
-    return entry["check"], entry.get("figure", {}).get("name", "")
+def _name(entry: dict[str, Any]) -> tuple[str, Any]:
+    return entry["check"], entry.get("figure", {}).get("name")
 
 
 def _better(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

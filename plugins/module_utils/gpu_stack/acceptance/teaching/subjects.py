@@ -90,7 +90,7 @@ def _make(gpu: dict[str, Any]) -> list[str]:
     memory = (facts.get("memory") or {}).get("total")
     limit = facts.get("power_limit")
     parts = [
-        product(gpu["name"] or "no name"),
+        product(gpu["name"] or ""),
         gpu["part"],
         memory and "{0} MiB".format(memory // MIB),
         limit and "{0:.0f} W".format(limit / 1000),
