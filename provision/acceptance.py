@@ -1,8 +1,9 @@
-"""The verdicts of `provision accept` in words, and as a page."""
+"""The verdicts of `provision accept` in words, as a page, and as JUnit XML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from provision import collection
@@ -16,14 +17,32 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield from words.host(name, host)
         if host["status"] == "unreachable":
             yield f"    cure: {cures.unreachable(host['message'])}"
+    for text in report.get("warnings") or ():
+        yield f"warning: {text}"
 
 
-def page(report: Mapping[str, Any]) -> bytes:
-    """The page of report/acceptance.json."""
+def page(report: Mapping[str, Any], past: Mapping[str, Any]) -> bytes:
+    """The page of report/acceptance.json; `past` is `history`'s."""
     # Jinja takes long to import, and most acceptances do without.
     from provision.report.html import acceptance
 
-    return acceptance.render(report, _words().blamed)
+    return acceptance.render(report, _words().blamed, past)
+
+
+def history(folder: Path) -> Mapping[str, Any]:
+    """{UUID: {figure: [former values, the oldest first]}} of a project's report/."""
+    kept = collection.stack_module("acceptance.teaching.history")
+    # The acceptance itself has warned of what is spoiled.
+    earlier = kept.read(str(folder / kept.FOLDER), lambda _message: None)
+    found: Mapping[str, Any] = kept.by_card(earlier)
+    return found
+
+
+def junit(report: Mapping[str, Any]) -> bytes:
+    """The JUnit XML of report/acceptance.json."""
+    from provision.report import acceptance_junit
+
+    return acceptance_junit.render(report, _words().blamed)
 
 
 def _words() -> Any:

@@ -18,6 +18,10 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance
     findings,
     words,
 )
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance.teaching import (  # noqa: E402
+    judgement,
+    retrial,
+)
 from ansible_collections.provision.gpu.plugins.plugin_utils.examination import (  # noqa: E402
     Examination,
 )
@@ -34,11 +38,36 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
     # `failed` is a verdict.
     BROKEN = "error"
 
-    def entry(self, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:  # noqa: ARG002
+    def __init__(self) -> None:
+        super().__init__()
+        self._warnings: list[str] = []
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        data = result._result
+        if self._active:
+            self._judge(plain(data.get("judged") or {}))
+            self._warnings += plain(data.get("history_warnings") or [])
+        super().v2_runner_on_ok(result)
+
+    def _judge(self, judged: dict[str, Any]) -> None:
+        """Takes what gpu_acceptance_judge says of all hosts into their verdicts."""
+        for name in judged:
+            known = self._hosts.get(name)
+            if known is not None and known["acceptance"] is not None:
+                verdict = judgement.apply(known["acceptance"], judged[name])
+                status = known["status"] if known["message"] else verdict["verdict"]
+                self._hosts[name] = {**known, "status": status, "acceptance": verdict}
+
+    def entry(self, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
         if "acceptance" not in data:
             return None
         verdict = plain(data["acceptance"])
+        if before.get("acceptance"):
+            verdict = retrial.merged(before["acceptance"], verdict)
         return {"status": verdict["verdict"], "message": "", "acceptance": verdict}
+
+    def more(self) -> dict[str, Any]:
+        return {"warnings": self._warnings} if self._warnings else {}
 
     def unanswered(self) -> dict[str, Any]:
         return {"acceptance": None}
@@ -47,4 +76,5 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
         return entry["status"] in findings.BLAMED
 
     def lines(self, report: dict[str, Any]) -> list[str]:
-        return [line for name, host in report["hosts"].items() for line in words.host(name, host)]
+        lines = [line for name, host in report["hosts"].items() for line in words.host(name, host)]
+        return lines + ["warning: " + text for text in report.get("warnings") or ()]

@@ -64,6 +64,10 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
         """The report as text, for the end of a run by Ansible alone."""
         raise NotImplementedError
 
+    def more(self) -> dict[str, Any]:
+        """What the report has besides its hosts."""
+        return {}
+
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self._active = file_name(playbook) == self.PLAYBOOK
         # Ansible calls no disabled plugin. It copies each result for each one that it calls, and a
@@ -107,7 +111,8 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
     def v2_playbook_on_stats(self, stats: Any) -> None:  # noqa: ARG002
         if not self._active:
             return
-        report = {"format": 1, "hosts": {name: self._hosts[name] for name in sorted(self._hosts)}}
+        hosts = {name: self._hosts[name] for name in sorted(self._hosts)}
+        report = {"format": 1, "hosts": hosts, **self.more()}
         path = self._folder / self.FILE
         try:
             self._folder.mkdir(parents=True, exist_ok=True)

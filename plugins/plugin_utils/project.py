@@ -17,11 +17,16 @@ COLLECTION = Path(__file__).resolve().parents[2]
 
 def project_of(playbook: Any) -> Path:
     """The project that carries this collection, else the folder of the playbook started."""
+    return carrier() or Path(getattr(playbook, "_basedir", None) or "").resolve()
+
+
+def carrier() -> Path | None:
+    """The project that carries this collection; None where it is installed by itself."""
     # <project>/collections/ansible_collections/provision/gpu; a checkout may lie less deep.
-    for carrier in COLLECTION.parents[3:4]:
-        if (carrier / "stacks").is_dir():
-            return carrier
-    return Path(getattr(playbook, "_basedir", None) or "").resolve()
+    for path in COLLECTION.parents[3:4]:
+        if (path / "stacks").is_dir():
+            return path
+    return None
 
 
 def file_name(playbook: Any) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 from xml.etree import ElementTree
 
-from provision.report import Report, failed_checks
+from provision.report import Report, failed_checks, xunit
 from provision.report.reading import Problem, clean, differences, number, problems, userland_note
 
 SIMULATED = "The GPU of this host is simulated: nothing here proves a real one."
@@ -27,16 +27,13 @@ def render(report: Report) -> bytes:
     for name, host in report["hosts"].items():
         _suite(root, clean(name), host, report)
     if report.get("interrupted"):
-        _alone(root, "interrupted", "the run was interrupted; hosts may be missing here")
+        xunit.alone(root, "interrupted", "the run was interrupted; hosts may be missing here")
     if report.get("not_begun"):
-        _alone(root, "not begun", report["not_begun"]["message"])
+        xunit.alone(root, "not begun", report["not_begun"]["message"])
     if not report["hosts"]:
-        _alone(root, "hosts", "no host was looked at: does the pattern or --limit match any?")
-    for key in ("tests", "failures", "errors"):
-        root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
+        xunit.alone(root, "hosts", "no host was looked at: does the pattern or --limit match any?")
     root.set("time", _time(report.get("seconds")))
-    ElementTree.indent(root)
-    return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root) + b"\n"
+    return xunit.written(root)
 
 
 def _suite(root: ElementTree.Element, name: str, host: dict[str, Any], report: Report) -> None:
@@ -56,7 +53,7 @@ def _suite(root: ElementTree.Element, name: str, host: dict[str, Any], report: R
     lines += [f"note: {clean(row.get('message'))}" for row in host.get("warnings") or []]
     if lines:
         ElementTree.SubElement(suite, "system-out").text = "\n".join(lines)
-    _count(suite)
+    xunit.count(suite)
 
 
 def _properties(suite: ElementTree.Element, host: dict[str, Any], report: Report) -> None:
@@ -85,13 +82,15 @@ def _run(suite: ElementTree.Element, name: str, host: dict[str, Any], report: Re
         dict.fromkeys(clean(change.get("component")) for change in differences(host))
     )
     if failed_checks(host):
-        _add(case, "skipped", "failed_checks", [Problem("", "its failed checks say what is wrong")])
+        xunit.add(
+            case, "skipped", "failed_checks", [Problem("", "its failed checks say what is wrong")]
+        )
     elif status in ("failed", "blocked", "unreachable"):
-        _add(case, "error", status, problems(host))
+        xunit.add(case, "error", status, problems(host))
     elif status == "drift" and report.get("mode") == "run":
-        _add(case, "skipped", status, [Problem("", f"left out by tags: {differs}")])
+        xunit.add(case, "skipped", status, [Problem("", f"left out by tags: {differs}")])
     elif status == "drift":
-        _add(case, "failure", status, [Problem("", f"differs from its lock: {differs}")])
+        xunit.add(case, "failure", status, [Problem("", f"differs from its lock: {differs}")])
 
 
 def _check(suite: ElementTree.Element, name: str, row: dict[str, Any]) -> None:
@@ -104,38 +103,10 @@ def _check(suite: ElementTree.Element, name: str, row: dict[str, Any]) -> None:
     )
     result = row.get("result")
     if result == "not_applicable":
-        _add(case, "skipped", "not_applicable", [Problem("", clean(row.get("detail")))])
+        xunit.add(case, "skipped", "not_applicable", [Problem("", clean(row.get("detail")))])
     elif result == "failed":
         message = clean(row.get("diagnosis") or row.get("detail"))
-        _add(case, "failure", identifier, [Problem("", message, clean(row.get("hint")))])
-
-
-def _add(case: ElementTree.Element, tag: str, kind: str, problems: list[Problem]) -> None:
-    """Adds the outcome of a case: messages as its attribute, messages with cures as its text."""
-    messages = [
-        f"{problem.title}: {problem.message}" if problem.title else problem.message
-        for problem in problems
-    ]
-    element = ElementTree.SubElement(case, tag, type=kind, message="; ".join(messages))
-    texts = [
-        f"{message}\ncure: {problem.cure}" if problem.cure else message
-        for message, problem in zip(messages, problems, strict=True)
-    ]
-    element.text = "\n\n".join(texts)
-
-
-def _alone(root: ElementTree.Element, kind: str, message: str) -> None:
-    """Adds a suite of one error that belongs to no host."""
-    suite = ElementTree.SubElement(root, "testsuite", name="provision")
-    case = ElementTree.SubElement(suite, "testcase", classname="provision.run", name=kind)
-    _add(case, "error", kind, [Problem("", message)])
-    _count(suite)
-
-
-def _count(suite: ElementTree.Element) -> None:
-    suite.set("tests", str(len(suite.findall("testcase"))))
-    for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(key, str(len(suite.findall(f"testcase/{tag}"))))
+        xunit.add(case, "failure", identifier, [Problem("", message, clean(row.get("hint")))])
 
 
 def _line(change: dict[str, Any]) -> str:

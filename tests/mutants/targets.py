@@ -41,6 +41,18 @@ ACCEPTANCE = (
     *("checks/kernel.py", "checks/surroundings.py", "judge.py", "topology.py", "xids.py"),
 )
 
+# What judges figures on the controller, below gpu_stack/acceptance/teaching: file -> its tests.
+TEACHING = {
+    "bounds": ("teaching",),
+    "counters": ("teaching",),
+    "history": ("history", "teaching"),
+    "judgement": ("teaching",),
+    "power_limits": ("teaching",),
+    "rates": ("teaching",),
+    "retrial": ("retrial",),
+    "subjects": ("subjects", "teaching"),
+}
+
 
 def _module(path: str) -> str:
     """The name by which a file below gpu_stack is imported."""
@@ -107,5 +119,13 @@ TARGETS = (
             ),
         )
         for path in ACCEPTANCE
+    ),
+    *(
+        Target(
+            f"{GPU_STACK}/acceptance/teaching/{name}.py",
+            f"gpu_stack.acceptance.teaching.{name}",
+            tuple(f"tests/unit/acceptance/test_{test}.py" for test in tests),
+        )
+        for name, tests in TEACHING.items()
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -30,6 +30,10 @@ def accept(
     html_file: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write the verdicts as a page.")
     ] = None,
+    junit_file: Annotated[
+        Path | None,
+        typer.Option("--junit", metavar="FILE", help="Write the checks as JUnit XML."),
+    ] = None,
     level: Annotated[
         Level,
         typer.Option(help="quick loads no GPU; normal computes on free ones; long burns them in."),
@@ -53,7 +57,10 @@ def accept(
     quiet = not (request.verbose or options.ask_become_pass) or request.as_json
     data, code = running.examined(project, run.ACCEPTANCE, options, "asking every GPU", quiet=quiet)
     if html_file is not None:
-        _write_page(html_file, data)
+        past = acceptance.history(project / "report")
+        _write(html_file, acceptance.page(data, past), "--html")
+    if junit_file is not None:
+        _write(junit_file, acceptance.junit(data), "--junit")
     if request.as_json:
         print_json(data)
     else:
@@ -76,9 +83,9 @@ def _asked(level: Level, minutes: float | None) -> list[str]:
     return [f"gpu_accept_level={level.value}", f"gpu_accept_minutes={minutes:g}"]
 
 
-def _write_page(path: Path, data: dict[str, Any]) -> None:
+def _write(path: Path, data: bytes, option: str) -> None:
     try:
-        tree.write_file(path, acceptance.page(data))
+        tree.write_file(path, data)
     except OSError as error:
-        hint = "--html names the file"
+        hint = f"{option} names the file"
         raise MachineError.of(error, "it cannot be written", path, hint) from None

@@ -14,6 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from provision import __version__
+from provision.report.html.figures import Past, figures
 from provision.report.html.page import environment, style
 from provision.report.reading import clean, plural
 
@@ -60,20 +61,24 @@ class Line:
     kind: str
 
 
-def render(report: Mapping[str, Any], blamed: Blamed) -> bytes:
-    """The page of report/acceptance.json; `blamed` returns a verdict's faults."""
+def render(report: Mapping[str, Any], blamed: Blamed, past: Past) -> bytes:
+    """The page of report/acceptance.json; `blamed` returns a verdict's faults.
+
+    `past`: by UUID and figure, what former acceptances measured.
+    """
     template = Path(__file__).with_name("acceptance.html.j2").read_text("utf-8")
     css = Markup(style())  # noqa: S704 (our own file)
-    text = environment().from_string(template).render(page=Page(report, blamed), style=css)
+    text = environment().from_string(template).render(page=Page(report, blamed, past), style=css)
     return text.encode()
 
 
 class Page:
     """Everything that the template reads."""
 
-    def __init__(self, report: Mapping[str, Any], blamed: Blamed) -> None:
+    def __init__(self, report: Mapping[str, Any], blamed: Blamed, past: Past) -> None:
         self.version = __version__
-        hosts = [Host(name, entry, blamed) for name, entry in report["hosts"].items()]
+        hosts = [Host(name, entry, blamed, past) for name, entry in report["hosts"].items()]
+        self.warnings = [clean(text) for text in report.get("warnings") or ()]
         # Stable: hosts of one status stay in the report's order.
         self.hosts = sorted(hosts, key=lambda host: WORST_FIRST.index(host.status))
         self.faults = [fault for host in self.hosts for fault in host.faults]
@@ -100,7 +105,7 @@ class Page:
 class Host:
     """A host of the report as the page shows it."""
 
-    def __init__(self, name: str, entry: Mapping[str, Any], blamed: Blamed) -> None:
+    def __init__(self, name: str, entry: Mapping[str, Any], blamed: Blamed, past: Past) -> None:
         verdict: Mapping[str, Any] = entry["acceptance"] or {}
         self.name = clean(name)
         self.status: str = entry["status"]
@@ -108,7 +113,8 @@ class Host:
         self.simulated = bool(verdict.get("simulated"))
         self.driver = clean(verdict.get("driver") or "")
         self.checks = [_check(check) for check in verdict.get("checks") or []]
-        self.gpus = [_gpu(gpu) for gpu in verdict.get("gpus") or []]
+        self.figures = figures(verdict.get("checks") or [], {})
+        self.gpus = [_gpu(gpu, past) for gpu in verdict.get("gpus") or []]
         self.pairs: Mapping[str, str] = verdict.get("pairs") or {}
         self.sets: Mapping[str, list[int]] = verdict.get("sets") or {}
         self.faults = self._faults(verdict, blamed)
@@ -139,7 +145,7 @@ def _check(check: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _gpu(gpu: Mapping[str, Any]) -> dict[str, Any]:
+def _gpu(gpu: Mapping[str, Any], past: Past) -> dict[str, Any]:
     """A GPU's row of the table, and its checks by their states."""
     measured = gpu["measured"]
     pcie, memory = measured.get("pcie") or {}, measured.get("memory") or {}
@@ -155,6 +161,7 @@ def _gpu(gpu: Mapping[str, Any]) -> dict[str, Any]:
         "temperature": f"{measured['temperature']} °C" if measured.get("temperature") else "",
         "users": "; ".join(clean(line) for check in users for line in check["evidence"]),
         "checks": [_check(check) for check in gpu["checks"]],
+        "figures": figures(gpu["checks"], past.get(gpu["uuid"]) or {}),
     }
 
 

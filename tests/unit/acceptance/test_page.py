@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 from gpu_stack.acceptance import judge
+from gpu_stack.acceptance.teaching import history, judgement
 
 from provision import acceptance
+from tests.unit.acceptance import fleets
 from tests.unit.acceptance.machines import FAULTS, machine
 
 
@@ -21,8 +24,8 @@ def report(**hosts: dict[str, Any]) -> dict[str, Any]:
     return {"format": 1, "hosts": hosts}
 
 
-def page(**hosts: dict[str, Any]) -> str:
-    return acceptance.page(report(**hosts)).decode()
+def page(past: dict[str, Any] | None = None, **hosts: dict[str, Any]) -> str:
+    return acceptance.page(report(**hosts), past or {}).decode()
 
 
 class Text(HTMLParser):
@@ -119,3 +122,79 @@ def test_it_needs_no_network_and_no_script(sick: dict[str, Any]) -> None:
     assert "default-src 'none'" in source
     assert not {"script", "link", "img", "iframe"} & set(Text(source).tags)
     assert source == page(gpu07=sick)
+
+
+# the figures
+
+
+def judged(rates: list[float], earlier: list[Any]) -> dict[str, Any]:
+    verdicts = {"gpu07": fleets.host("gpu07", rates)}
+    rows = judgement.teach(verdicts, earlier, fleets.NOW)["gpu07"]
+    verdict = judgement.apply(verdicts["gpu07"], rows)
+    return {"status": verdict["verdict"], "message": "", "acceptance": verdict}
+
+
+def test_each_judged_figure_says_which_teacher_was_used() -> None:
+    text = Text(page(gpu07=judged([14.0, 14.1, 9.0], [])))
+    assert text.pieces.count("at least 11.9 TFLOP/s, by like cards") == 3
+    assert "9 TFLOP/s" in text.pieces
+    text = Text(page(gpu07=judged([11.0], fleets.past("gpu07", 0, [14, 14, 14]))))
+    assert "at least 12.6 TFLOP/s, by its own history" in text.pieces
+    assert "at least 11.9 TFLOP/s, by like cards" not in text.pieces
+    # The replays of a card that was never asked before.
+    assert "nothing to compare with yet" in text.pieces
+
+
+def test_a_processors_figures_are_called_so() -> None:
+    host = judged([14.0, 14.1, 9.0], [])
+    fleets.rate_of(host["acceptance"], 0)["stand_in"] = True
+    text = Text(page(gpu07=host))
+    assert text.pieces.count("not judged: a processor stood in for the card") == 1
+
+
+def test_a_card_has_a_line_of_its_former_values(tmp_path: Path) -> None:
+    for day, value in enumerate((14.0, 13.0, 9.0)):
+        verdict = fleets.host("gpu07", [value])
+        if value == 9.0:
+            fleets.rate_of(verdict, 0)["state"] = "degraded"
+        moment = fleets.NOW + day * fleets.DAY
+        history.record(str(tmp_path / history.FOLDER), {"gpu07": verdict}, moment, str)
+    past = dict(acceptance.history(tmp_path))
+    source = page(past, gpu07=judged([9.0], fleets.past("gpu07", 0, [14, 14, 14])))
+    text = Text(source)
+    assert text.tags.count("polyline") == 2
+    assert 'points="5.0,5.0 80.0,10.2 155.0,31.0"' in source
+    # The limit, 12.6, lies between the second value and the last.
+    assert '<line x1="0" y1="12.3" x2="160" y2="12.3"/>' in source
+    assert 'aria-label="fp32_tflops, 3 acceptances: 2025-11-24: 14 TFLOP/s to' in source
+    assert source.count('<circle class="low"') == 1
+    assert "2025-11-25: 13 TFLOP/s" in text.pieces
+    assert "script" not in text.tags
+
+
+def test_values_of_other_conditions_are_no_part_of_the_line() -> None:
+    entries = fleets.past("gpu07", 0, [14, 14, 14])
+    entries[0] = entries[0]._replace(like="another driver")
+    past = {fleets.uuid("gpu07", 0): {fleets.RATE: entries}}
+    source = page(past, gpu07=judged([14.0], entries * 2))
+    assert source.count("<polyline") == 1
+    assert "2 acceptances" in source
+    past[fleets.uuid("gpu07", 0)][fleets.RATE] = entries[:2]
+    assert "<polyline" not in page(past, gpu07=judged([14.0], entries * 2))
+
+
+def test_small_differences_are_no_cliff() -> None:
+    past = {fleets.uuid("gpu07", 0): {fleets.RATE: fleets.past("gpu07", 0, [14, 14.1])}}
+    host = entry(machine("Tesla T4", 1))
+    host["acceptance"] = fleets.host("gpu07", [14.1])
+    source = page(past, gpu07=host)
+    assert 'points="5.0,18.9 155.0,17.1"' in source
+    past = {fleets.uuid("gpu07", 0): {fleets.RATE: fleets.past("gpu07", 0, [0, 0])}}
+    assert 'points="5.0,18.0 155.0,18.0"' in page(past, gpu07=host)
+
+
+def test_the_history_that_is_spoiled_is_said() -> None:
+    spoiled = report(gpu01=entry(machine())) | {"warnings": ["the history <b> can't be read"]}
+    source = acceptance.page(spoiled, {}).decode()
+    assert "the history &lt;b&gt; can&#39;t be read" in source
+    assert list(acceptance.lines(spoiled))[-1] == "warning: the history <b> can't be read"

@@ -45,6 +45,9 @@ def project(path: Path, module: str, text: str) -> Path:
         "module_utils/gpu_stack/acceptance",
     ):
         shutil.copytree(PLUGINS / name, inside / "plugins" / name)
+    (inside / "plugins" / "action").mkdir()
+    for folder in ("action", "modules"):
+        shutil.copy(PLUGINS / folder / "gpu_acceptance_judge.py", inside / "plugins" / folder)
     for name in ("__init__.py", "type_checking.py", "tables.py"):
         shutil.copy(
             PLUGINS / "module_utils/gpu_stack" / name, inside / "plugins/module_utils/gpu_stack"

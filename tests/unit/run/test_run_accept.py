@@ -86,9 +86,18 @@ def test_a_page_is_written_where_it_is_asked_for(project: Path, tmp_path: Path) 
     assert "1 of 2 GPUs not well" in (tmp_path / "page.html").read_text("utf-8")
 
 
+def test_junit_is_written_where_it_is_asked_for(project: Path, tmp_path: Path) -> None:
+    code, said = ask(project, "--junit", str(tmp_path / "junit.xml"), says=answer(lanes=4))
+    assert code == 5
+    assert said.startswith("gpu01: degraded")
+    assert 'failures="1"' in (tmp_path / "junit.xml").read_text("utf-8")
+
+
 def test_a_page_that_can_not_be_written_is_an_error(project: Path) -> None:
     with pytest.raises(MachineError, match="it cannot be written"):
         ask(project, "--html", str(project / "lock.yml" / "page.html"), says=answer())
+    with pytest.raises(MachineError, match="--junit names the file"):
+        ask(project, "--junit", str(project / "lock.yml" / "junit.xml"), says=answer())
 
 
 def test_the_last_runs_report_stays(project: Path) -> None:

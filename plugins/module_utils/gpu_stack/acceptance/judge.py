@@ -24,7 +24,7 @@ SILENT = "the card does not answer"
 
 
 def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
-    """{format, verdict, action, checks, gpus, pairs, sets, driver, simulated, level, stand_in}.
+    """{format, verdict, action, checks, gpus, pairs, sets, driver, simulated, level, ...}.
 
     Of a host. `facts` are machine.look's, above the level quick with work.look's as `work`.
     `declared`: how many GPUs the inventory says; 0 where it says nothing. A verdict is "ok",
@@ -36,16 +36,14 @@ def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
     facts["nvml"] = nvml
     gpus = [_gpu(gpu, facts, places.get(gpu.get("pci")) or {}) for gpu in nvml["gpus"]]
     work: dict[str, Any] = facts.get("work") or {}
-    of_host = (*OF_HOST, *WORK_OF_HOST) if work else OF_HOST
-    checks = [dict(check(facts), check=name) for name, check in of_host]
-    whole = [*checks, *({"state": gpu["verdict"]} for gpu in gpus)]
-    verdict = worst(whole)
+    asked = (*OF_HOST, *WORK_OF_HOST) if work else OF_HOST
+    checks = [dict(check(facts), check=name) for name, check in asked]
+    verdict, action = of_host(checks, gpus)
     pairs = topology.pairs(nvml)
-    blamed = [entry for entry in [*checks, *gpus] if _state(entry) in BLAMED]
     return {
         "format": FORMAT,
         "verdict": verdict,
-        "action": _action([entry for entry in blamed if _state(entry) == verdict]),
+        "action": action,
         "checks": checks,
         "gpus": gpus,
         "pairs": pairs,
@@ -55,7 +53,21 @@ def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
         "level": work["level"] if work else levels.QUICK,
         # Logical CPU devices were computed on, one for each GPU.
         "stand_in": work.get("kind") == "CPU",
+        "tensorflow": computing.version(work),
     }
+
+
+def of_host(checks: list[dict[str, Any]], gpus: list[dict[str, Any]]) -> tuple[str, str]:
+    """(verdict, action) of a host, from its own findings and its GPUs' verdicts."""
+    verdict = worst([*checks, *({"state": gpu["verdict"]} for gpu in gpus)])
+    blamed = [entry for entry in [*checks, *gpus] if _state(entry) in BLAMED]
+    return verdict, _action([entry for entry in blamed if _state(entry) == verdict])
+
+
+def of_checks(checks: list[dict[str, Any]]) -> tuple[str, str]:
+    """(verdict, action) of a GPU, from its findings."""
+    verdict = worst(checks)
+    return verdict, _action([entry for entry in checks if entry["state"] == verdict])
 
 
 def _state(entry: dict[str, Any]) -> str:
@@ -102,14 +114,14 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
     for name, check in of_gpu:
         asked = name in WITHOUT_ANSWER or not gpu["error"]
         checks.append(dict(check(card) if asked else not_applicable(SILENT), check=name))
-    verdict = worst(checks)
+    verdict, action = of_checks(checks)
     return {
         "index": gpu["index"],
         **{name: gpu.get(name) for name in ("uuid", "serial", "name", "pci", "vbios", "part")},
         "slot": place.get("slot"),
         "numa_node": place.get("numa_node"),
         "verdict": verdict,
-        "action": _action([entry for entry in checks if entry["state"] == verdict]),
+        "action": action,
         "checks": checks,
         "measured": _measured(gpu),
     }
@@ -135,8 +147,11 @@ def _like(gpu: dict[str, Any], gpus: list[dict[str, Any]]) -> list[dict[str, Any
 def _measured(gpu: dict[str, Any]) -> dict[str, Any]:
     """The numbers of a card that a history is kept of."""
     names = ("pcie", "ecc", "rows", "pages", "temperature", "power", "clock", "memory", "fan",
-             "persistence", "capability")  # fmt: skip
-    return {name: gpu.get(name) for name in names}
+             "persistence", "capability", "power_limit", "power_limit_default")  # fmt: skip
+    numbers = {name: gpu.get(name) for name in names}
+    # What a card's speed depends on, so that only those that are alike are compared.
+    numbers["mig"] = bool((gpu.get("mig") or {}).get("mode"))
+    return numbers
 
 
 def _action(blamed: list[dict[str, Any]]) -> str:

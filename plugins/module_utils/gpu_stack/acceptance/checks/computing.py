@@ -74,6 +74,15 @@ def product(card: dict[str, Any]) -> dict[str, Any]:
     return right(card, "product", "products in float32 and float16 are right")
 
 
+def rated(card: dict[str, Any], reason: str, name: str, value: float, unit: str) -> dict[str, Any]:
+    """A rate that like cards and earlier acceptances are compared with; a stand-in's with none."""
+    figure = {"name": name, "value": value, "unit": unit, "better": "higher"}
+    entry = measured(reason, figure=figure)
+    if card["work"]["kind"] != "GPU":
+        entry["stand_in"] = True
+    return entry
+
+
 def rate(kind: str) -> Any:
     """The check of how fast products of this type are."""
 
@@ -82,11 +91,8 @@ def rate(kind: str) -> Any:
         if broken:
             return not_applicable(broken["reason"])
         value = card["work"]["answers"]["product"]["facts"][kind]["tflops"]
-        figure = {
-            "name": "{0}_tflops".format(kind), "value": value, "unit": "TFLOP/s",
-            "better": "higher",
-        }  # fmt: skip
-        return measured("{0:.3g} TFLOP/s in {1}".format(value, kind), figure=figure)
+        name = "{0}_tflops".format(kind)
+        return rated(card, "{0:.3g} TFLOP/s in {1}".format(value, kind), name, value, "TFLOP/s")
 
     return check
 
@@ -99,11 +105,8 @@ def copied(direction: str, words: str) -> Any:
         if rates is None:
             return not_applicable("nothing was copied")
         value = rates[direction]
-        figure = {
-            "name": "copy_{0}_gb_per_s".format(direction), "value": value, "unit": "GB/s",
-            "better": "higher",
-        }  # fmt: skip
-        return measured("{0:.3g} GB/s {1}".format(value, words), figure=figure)
+        name = "copy_{0}_gb_per_s".format(direction)
+        return rated(card, "{0:.3g} GB/s {1}".format(value, words), name, value, "GB/s")
 
     return check
 
@@ -369,6 +372,13 @@ def _copied(work: dict[str, Any], index: str) -> dict[str, Any] | None:
         return None
     entry: dict[str, Any] = answer["facts"]["host"][answer["order"].index(index)]
     return entry
+
+
+def version(work: dict[str, Any]) -> str | None:
+    """The version of TensorFlow that answered; None where none did."""
+    facts = (work.get("host", {}).get("listed") or {}).get("facts") or {}
+    found: str | None = facts.get("version")
+    return found
 
 
 def suspect(gpu: dict[str, Any], what: str, program: str, answers: dict[str, Any]) -> bool:

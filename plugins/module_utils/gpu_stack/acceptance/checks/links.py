@@ -53,11 +53,12 @@ BUSY_STATE = 2
 
 
 def replays(gpu: dict[str, Any]) -> dict[str, Any]:
-    """How often the PCIe link had to repeat; nobody publishes how often is too often."""
+    """How often the PCIe link had to repeat; how fast that grows is judged from another day on."""
     number = gpu["pcie"]["replays"]
     if number is None:
         return not_applicable("the driver does not say")
-    return measured("{0} PCIe replays since the driver was loaded".format(number))
+    figure = {"name": "pcie_replays", "value": number, "unit": "", "better": "lower"}
+    return measured("{0} PCIe replays since the driver was loaded".format(number), figure=figure)
 
 
 def nvlink(gpu: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,47 @@
+#!/usr/bin/python
+"""Documents the options and results of `gpu_acceptance_judge`; its action plugin does the work."""
+
+DOCUMENTATION = r"""
+module: gpu_acceptance_judge
+short_description: Judge the figures of all hosts of an acceptance
+description:
+  - Compares what C(provision.gpu.gpu_acceptance) measured on the hosts of this play with the
+    catalog, with like cards and with former acceptances. Works on the controller, once a run.
+  - Reads the answers from the variables C(gpu_acceptance) and C(gpu_acceptance_again) of the hosts.
+  - Adds the figures to C(report/acceptance-history/) of the project, in check mode too.
+  - Never fails for what it finds. C(hosts) says it.
+options:
+  final:
+    description: Whether to judge. Otherwise only the suspects are named, and nothing is written.
+    type: bool
+    default: true
+extends_documentation_fragment: [provision.gpu.common]
+"""
+
+EXAMPLES = r"""
+- name: Judge what all hosts have measured
+  provision.gpu.gpu_acceptance_judge:
+  run_once: true
+  register: gpu_judgement
+"""
+
+RETURN = r"""
+hosts:
+  description: The verdict of each host and one line for each fault, by its name.
+  type: dict
+  returned: with C(final)
+judged:
+  description: By host, the findings that are judged now, each with its place in the verdict.
+  type: dict
+  returned: with C(final)
+history_warnings:
+  description: What of the history can't be read or written, where there is such.
+  type: list
+  elements: str
+  returned: where there are any
+suspects:
+  description: The hosts on which a rate is too low, to be asked again.
+  type: list
+  elements: str
+  returned: without C(final)
+"""

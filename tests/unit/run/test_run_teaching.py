@@ -1,0 +1,164 @@
+"""An acceptance of several hosts: they judge each other, and the project remembers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from gpu_stack.acceptance import words
+from gpu_stack.acceptance.teaching import history
+
+from tests.collection import ROOT
+from tests.unit.acceptance import fleets
+from tests.unit.run import examined
+
+# A host is known by the count of GPUs that its inventory says. It answers its list of verdicts,
+# one at each time that it is asked.
+MODULE = """\
+import json, os
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({"declared": {"type": "int"}}, supports_check_mode=True)
+name = str(module.params["declared"])
+with open(os.environ["ACCEPT_ANSWER"]) as stream:
+    answers = json.load(stream)[name]
+asked = os.environ["ACCEPT_ANSWER"] + "." + name
+with open(asked, "a") as stream:
+    stream.write("x")
+number = min(os.path.getsize(asked), len(answers)) - 1
+module.exit_json(changed=False, acceptance=answers[number], lines=[])
+"""
+NUMBERS = {"gpu01": 1, "gpu02": 2, "gpu03": 3}
+SCHEMA = json.loads((ROOT / "docs/schemas/acceptance-1.json").read_text("utf-8"))
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ACCEPT_ANSWER", str(tmp_path / examined.ANSWER))
+    monkeypatch.delenv("PROVISION_REPORT_DIR", raising=False)
+    made = examined.project(tmp_path, "gpu_acceptance", MODULE)
+    for name, number in NUMBERS.items():
+        wish = {"gpu_stack": {"tensorflow": "2.9"}, "gpu_count": number}
+        examined.add_host(made, name, wish)
+    return made
+
+
+def answers(**rates: Any) -> dict[str, Any]:
+    """What the hosts say: a card's rate, or a list of those of several tries."""
+    said = {}
+    for name, tries in rates.items():
+        values = tries if isinstance(tries, list) else [tries]
+        said[str(NUMBERS[name])] = [fleets.host(name, [value]) for value in values]
+    return said
+
+
+def report(project: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((project / "report" / "acceptance.json").read_text())
+    jsonschema.validate(data, SCHEMA)
+    return data
+
+
+def rate(project: Path, name: str) -> dict[str, Any]:
+    return fleets.rate_of(report(project)["hosts"][name]["acceptance"], 0)
+
+
+def asked(project: Path, name: str) -> int:
+    return (project / f"{examined.ANSWER}.{NUMBERS[name]}").stat().st_size
+
+
+def kept(project: Path) -> list[str]:
+    folder = project / "report" / history.FOLDER
+    return sorted(path.name for path in folder.iterdir() if path.suffix == ".jsonl")
+
+
+def test_hosts_judge_each_other_and_a_suspect_is_tried_again(project: Path) -> None:
+    says = answers(gpu01=14.0, gpu02=[9.0, 9.5], gpu03=14.1)
+    code, said = examined.ask(project, "accept", says=says)
+    assert code == 5
+    assert "gpu02: degraded: 1 GPU; checks: " in said
+    assert "9.5 TFLOP/s; less than 11.9 TFLOP/s: the median of 3 like cards is 14" in said
+    assert "    because: measured twice: 9 and 9.5 TFLOP/s" in said.splitlines()
+    assert said.splitlines()[0].startswith("gpu01: ok: ")
+    assert [asked(project, name) for name in NUMBERS] == [1, 2, 1]
+    found = rate(project, "gpu02")
+    assert (found["state"], found["threshold"]["source"]) == ("degraded", "fleet")
+    assert rate(project, "gpu01")["state"] == "ok"
+    status = {name: entry["status"] for name, entry in report(project)["hosts"].items()}
+    assert status == {"gpu01": "ok", "gpu02": "degraded", "gpu03": "ok"}
+
+
+def test_a_card_that_is_fast_the_second_time_is_not_accused(project: Path) -> None:
+    code, said = examined.ask(project, "accept", says=answers(gpu01=14, gpu02=[9, 14], gpu03=14))
+    assert (code, len(said.splitlines())) == (0, 3)
+    found = rate(project, "gpu02")
+    assert (found["state"], found["figure"]["value"]) == ("ok", 14)
+    assert found["evidence"] == ["measured twice: 9 and 14 TFLOP/s"]
+
+
+def test_a_limited_run_knows_the_hosts_that_it_does_not_ask(project: Path) -> None:
+    says = answers(gpu01=14, gpu02=14, gpu03=9)
+    code, _said = examined.ask(project, "accept", "--limit", "gpu01,gpu02", says=says)
+    assert code == 0
+    assert rate(project, "gpu01")["state"] == "measured"
+    assert kept(project) == ["gpu01@normal.jsonl", "gpu02@normal.jsonl"]
+    code, said = examined.ask(project, "accept", "--limit", "gpu03", says=says)
+    assert code == 5
+    assert "the median of 3 like cards is 14" in said
+    assert len(kept(project)) == 3
+
+
+def test_a_card_that_lost_speed_is_known_from_its_history(project: Path) -> None:
+    good, bad = answers(gpu01=14), answers(gpu01=11)
+    for _ in range(3):
+        assert examined.ask(project, "accept", "--limit", "gpu01", says=good)[0] == 0
+    (path,) = (project / "report" / history.FOLDER).glob("*.jsonl")
+    assert len(path.read_text().splitlines()) == 3
+    code, said = examined.ask(project, "accept", "--limit", "gpu01", says=bad)
+    assert code == 5
+    assert "its median of 3 earlier acceptances is 14" in said
+
+
+def test_a_spoiled_history_is_a_warning_and_kept_aside(project: Path) -> None:
+    says = answers(gpu01=14, gpu02=14, gpu03=14)
+    examined.ask(project, "accept", says=says)
+    path = project / "report" / history.FOLDER / "gpu02@normal.jsonl"
+    path.write_text("no JSON\n")
+    code, said = examined.ask(project, "accept", says=says)
+    assert code == 0
+    warning = said.splitlines()[-1]
+    assert warning.startswith(f"warning: the history of acceptances in {path} can't be read (")
+    assert report(project)["warnings"] == [warning.removeprefix("warning: ")]
+    (aside,) = path.parent.glob("*.spoiled-*")
+    assert aside.read_text() == "no JSON\n"
+    assert rate(project, "gpu02")["state"] == "ok"
+
+
+def test_a_host_without_an_answer_leaves_the_others_judged(project: Path) -> None:
+    examined.add_host(project, "gpu00", examined.UNREACHABLE)
+    says = answers(gpu01=14.0, gpu02=9.0, gpu03=14.1)
+    code, said = examined.ask(project, "accept", says=says)
+    assert code == 4
+    assert "gpu00: unreachable" in said
+    assert "the median of 3 like cards is 14" in said
+
+
+def test_plain_ansible_says_the_same(project: Path) -> None:
+    says = answers(gpu01=14.0, gpu02=9.0, gpu03=14.1)
+    (project / examined.ANSWER).write_text(json.dumps(says))
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "accept.yml", "-i", "lab"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    for name, entry in report(project)["hosts"].items():
+        assert set(words.host(name, entry)) <= set(lines)
+    assert rate(project, "gpu02")["threshold"]["source"] == "fleet"
+    assert len(kept(project)) == 3
