@@ -1,4 +1,4 @@
-"""Writes report/acceptance.json at the end of accept.yml, and shows it on the terminal."""
+"""Writes report/acceptance.json at the end of accept.yml, or of a run that asked for it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
 
     CALLBACK_NAME = "provision.gpu.acceptance"
     PLAYBOOK = "accept.yml"
+    PLAY = "Acceptance"
     FILE = "acceptance.json"
     VERDICT = "Accept | Refuse a host that is not well"
     # `failed` is a verdict.

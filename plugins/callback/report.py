@@ -29,9 +29,10 @@ from typing import Any  # noqa: E402
 
 from ansible import context  # noqa: E402
 from ansible.plugins.callback import CallbackBase  # noqa: E402
-from ansible_collections.provision.gpu.plugins.plugin_utils import hosts, project  # noqa: E402
-from ansible_collections.provision.gpu.plugins.plugin_utils.examination import (  # noqa: E402
-    PLAYBOOKS as EXAMINATIONS,
+from ansible_collections.provision.gpu.plugins.plugin_utils import (  # noqa: E402
+    examination,
+    hosts,
+    project,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.holders import Holders  # noqa: E402
 from ansible_collections.provision.gpu.plugins.plugin_utils.interrupts import (  # noqa: E402
@@ -90,7 +91,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             raise SystemExit(BAD_OPTIONS)
         self._tree = project.project_of(playbook)
         project.settle(playbook, self._tree)
-        if project.file_name(playbook) in EXAMINATIONS:
+        if project.file_name(playbook) in examination.PLAYBOOKS:
             return  # no run: it has a plugin of its own, and the last report stays
         lock = project.lock_file(self._tree, context.CLIARGS.get("extra_vars") or ())
         self._record = Record(
@@ -109,6 +110,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         batch = hosts.hosts_of(play)
         if self._first_play is None and batch:
             self._first_play = play
+        if self._record is not None:
+            examination.begin(play.get_name().strip())
         self._event("play", play=play.get_name().strip(), hosts=len(batch))
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:  # noqa: ARG002

@@ -21,6 +21,15 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
 
 # Playbooks that have such a report instead of a run's.
 PLAYBOOKS = ("doctor.yml", "accept.yml")
+# Plugins whose play may also be a run's, and has not begun there.
+_waiting: list[Examination] = []
+
+
+def begin(play: str) -> None:
+    """Enables the plugin whose play of this name begins as a part of a run."""
+    for plugin in _waiting:
+        if play == plugin.PLAY:
+            plugin.enable()
 
 
 class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
@@ -32,6 +41,8 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
     CALLBACK_NEEDS_WHITELIST = False
 
     PLAYBOOK = ""
+    # The name of its play, where that may also be the end of a run.
+    PLAY = ""
     FILE = ""
     # The last task fails where something was found, for Ansible's own exit code.
     VERDICT = ""
@@ -73,8 +84,16 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
         # Ansible calls no disabled plugin. It copies each result for each one that it calls, and a
         # run over many hosts has many results.
         self.disabled = not self._active
+        own = project_of(playbook) / "report"
         folder = os.environ.get("PROVISION_REPORT_DIR")
-        self._folder = Path(folder) if folder else project_of(playbook) / "report"
+        # In a run that names the run's own folder.
+        self._folder = Path(folder) if folder and self._active else own
+        if self.PLAY and not self._active:
+            _waiting.append(self)
+
+    def enable(self) -> None:
+        """Takes part in the run that has come to this play."""
+        self._active, self.disabled = True, False
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if not self._active:
@@ -109,7 +128,8 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
         }
 
     def v2_playbook_on_stats(self, stats: Any) -> None:  # noqa: ARG002
-        if not self._active:
+        asked = self._hosts or self not in _waiting
+        if not self._active or not asked:
             return
         hosts = {name: self._hosts[name] for name in sorted(self._hosts)}
         report = {"format": 1, "hosts": hosts, **self.more()}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Container
 from typing import Any
 
-PHASES = ("look", "end", "preflight", "apply", "proof", "receipt", "verify")
+PHASES = ("look", "end", "preflight", "apply", "proof", "receipt", "verify", "accept")
 # Long enough for pip's or apt's last lines, short enough for a terminal.
 MESSAGE_LIMIT = 2000
 STDERR_LINES = 8

@@ -59,6 +59,10 @@ class SiteOptions(Options):
     """How many GPUs the host must have, for `provision accept`: fewer or more is a fault. With 0 as
     many as its PCI bus shows.
     """
+    gpu_accept: Literal["never", "quick", "normal"] = option("never")
+    """Whether every run ends with an acceptance of the host's GPUs, as `provision accept` with this
+    level. A host with a GPU that is not well is then a failed host of the run.
+    """
     gpu_maintenance_window: str | list[str] = option(
         "", looked_at=True, example='"Sat 22:00-04:00"', reads=_window
     )

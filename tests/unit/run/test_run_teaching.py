@@ -22,7 +22,10 @@ from tests.unit.run import examined
 MODULE = """\
 import json, os
 from ansible.module_utils.basic import AnsibleModule
-module = AnsibleModule({"declared": {"type": "int"}}, supports_check_mode=True)
+module = AnsibleModule(
+    {"declared": {"type": "int"}, "level": {"type": "str"}, "minutes": {"type": "float"}},
+    supports_check_mode=True,
+)
 name = str(module.params["declared"])
 with open(os.environ["ACCEPT_ANSWER"]) as stream:
     answers = json.load(stream)[name]
