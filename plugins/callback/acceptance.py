@@ -12,6 +12,7 @@ author: The provision authors (!UNKNOWN)
 options: {}
 """
 
+import time  # noqa: E402
 from typing import Any  # noqa: E402
 
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance import (  # noqa: E402
@@ -21,6 +22,10 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance
 from ansible_collections.provision.gpu.plugins.plugin_utils.examination import (  # noqa: E402
     Examination,
 )
+from ansible_collections.provision.gpu.plugins.plugin_utils.project import (  # noqa: E402
+    read_lock,
+)
+from ansible_collections.provision.gpu.plugins.plugin_utils.record import utc  # noqa: E402
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain  # noqa: E402
 
 
@@ -39,6 +44,11 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
             return None
         verdict = plain(data["acceptance"])
         return {"status": verdict["verdict"], "message": "", "acceptance": verdict}
+
+    def heading(self) -> dict[str, Any]:
+        """When this was, and for which lock: evidence is made of it later."""
+        digest = read_lock(self._project / "stacks" / "gpu_lock.yml").get("digest")
+        return {"finished": utc(time.time()), "lock_digest": digest}
 
     def unanswered(self) -> dict[str, Any]:
         return {"acceptance": None}

@@ -41,6 +41,7 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
     def __init__(self) -> None:
         super().__init__()
         # The project is known with the playbook.
+        self._project = Path()
         self._folder = Path()
         self._active = False
         self._hosts: dict[str, dict[str, Any]] = {}
@@ -64,13 +65,18 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
         """The report as text, for the end of a run by Ansible alone."""
         raise NotImplementedError
 
+    def heading(self) -> dict[str, Any]:
+        """What the report says beside its format and its hosts."""
+        return {}
+
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self._active = file_name(playbook) == self.PLAYBOOK
         # Ansible calls no disabled plugin. It copies each result for each one that it calls, and a
         # run over many hosts has many results.
         self.disabled = not self._active
         folder = os.environ.get("PROVISION_REPORT_DIR")
-        self._folder = Path(folder) if folder else project_of(playbook) / "report"
+        self._project = project_of(playbook)
+        self._folder = Path(folder) if folder else self._project / "report"
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if not self._active:
@@ -107,7 +113,8 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
     def v2_playbook_on_stats(self, stats: Any) -> None:  # noqa: ARG002
         if not self._active:
             return
-        report = {"format": 1, "hosts": {name: self._hosts[name] for name in sorted(self._hosts)}}
+        hosts = {name: self._hosts[name] for name in sorted(self._hosts)}
+        report = {"format": 1, **self.heading(), "hosts": hosts}
         path = self._folder / self.FILE
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
