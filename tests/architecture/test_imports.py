@@ -75,6 +75,10 @@ ALLOWED: dict[str, set[str]] = {
     # A log is judged by the rules that lie in the collection.
     "doctor": {"collection", "report"},
     "acceptance": {"collection", "report"},
+    # Reads what accept and the runs left in a project; names are compared as an inventory's.
+    "evidence": {
+        *("__init__", "errors", "inputs", "inventory", "lock", "report", "acceptance"),
+    },
     "tree": {"errors", "inputs"},
     "report": {"__init__", "errors", "inputs", "registry"},
     "run": {"errors", "locales", "report"},
