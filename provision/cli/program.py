@@ -21,6 +21,7 @@ from provision.cli.commands import (
     discover,
     doctor,
     evidence,
+    examples,
     explain,
     init,
     lab,
@@ -57,6 +58,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "rollback": rollback.go_back,
     "report": report.write_report,
     "explain": explain.explain,
+    "examples": examples.give_examples,
     "catalog": catalog.show_catalog,
 }
 for _name, _command in COMMANDS.items():
