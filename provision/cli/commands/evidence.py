@@ -68,7 +68,7 @@ def give_evidence(
     identity: IdentityOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write what a host is into one signed file, check such a file, or compare two.
+    """Sign what a host is into a file; verify or compare such files.
 
     From the last `provision accept` and the last run that checked the host; no host is asked.
     Exit code 0 whatever the verdict; 5 where a signature is not good, or two files differ.

@@ -27,7 +27,7 @@ def give_examples(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print or write examples of TensorFlow on GPUs: scripts, and the same as notebooks.
+    """Print examples of TensorFlow on GPUs, as scripts or notebooks.
 
     They run in the environment of a host, on its GPUs or, saying so, without one, and load nothing
     from a network.
