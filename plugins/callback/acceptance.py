@@ -45,7 +45,7 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
         verdict = plain(data["acceptance"])
         return {"status": verdict["verdict"], "message": "", "acceptance": verdict}
 
-    def heading(self) -> dict[str, Any]:
+    def more(self) -> dict[str, Any]:
         """When this was, and for which lock: evidence is made of it later."""
         digest = read_lock(self._project / "stacks" / "gpu_lock.yml").get("digest")
         return {"finished": utc(time.time()), "lock_digest": digest}

@@ -65,8 +65,8 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
         """The report as text, for the end of a run by Ansible alone."""
         raise NotImplementedError
 
-    def heading(self) -> dict[str, Any]:
-        """What the report says beside its format and its hosts."""
+    def more(self) -> dict[str, Any]:
+        """What the report has besides its hosts."""
         return {}
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
@@ -114,7 +114,7 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
         if not self._active:
             return
         hosts = {name: self._hosts[name] for name in sorted(self._hosts)}
-        report = {"format": 1, **self.heading(), "hosts": hosts}
+        report = {"format": 1, "hosts": hosts, **self.more()}
         path = self._folder / self.FILE
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
