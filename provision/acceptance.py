@@ -21,6 +21,16 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"warning: {text}"
 
 
+def is_red(state: str) -> bool:
+    """Whether somebody must do something about a check or verdict of this state."""
+    return state in collection.stack_module("acceptance.findings").BLAMED
+
+
+def title(gpu: Mapping[str, Any]) -> str:
+    """A GPU of a verdict: "GPU 2 GPU-8f2a... (Tesla T4, serial 0421, slot 4, 0000:3d:00.0)"."""
+    return str(_words().title(gpu))
+
+
 def page(report: Mapping[str, Any], past: Mapping[str, Any]) -> bytes:
     """The page of report/acceptance.json; `past` is `history`'s."""
     # Jinja takes long to import, and most acceptances do without.

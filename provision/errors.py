@@ -66,7 +66,7 @@ class HostError(ProvisionError):
 
 
 class DriftError(ProvisionError):
-    """At least one host differs from its lock."""
+    """At least one host differs from its lock, or a file from what was signed."""
 
     exit_code = 5
 

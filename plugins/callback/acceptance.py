@@ -12,6 +12,7 @@ author: The provision authors (!UNKNOWN)
 options: {}
 """
 
+import time  # noqa: E402
 from typing import Any  # noqa: E402
 
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance import (  # noqa: E402
@@ -25,6 +26,10 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance
 from ansible_collections.provision.gpu.plugins.plugin_utils.examination import (  # noqa: E402
     Examination,
 )
+from ansible_collections.provision.gpu.plugins.plugin_utils.project import (  # noqa: E402
+    read_lock,
+)
+from ansible_collections.provision.gpu.plugins.plugin_utils.record import utc  # noqa: E402
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain  # noqa: E402
 
 
@@ -68,7 +73,10 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
         return {"status": verdict["verdict"], "message": "", "acceptance": verdict}
 
     def more(self) -> dict[str, Any]:
-        return {"warnings": self._warnings} if self._warnings else {}
+        """When this was, and for which lock: evidence is made of it later."""
+        digest = read_lock(self._project / "stacks" / "gpu_lock.yml").get("digest")
+        about = {"finished": utc(time.time()), "lock_digest": digest}
+        return {**about, "warnings": self._warnings} if self._warnings else about
 
     def unanswered(self) -> dict[str, Any]:
         return {"acceptance": None}

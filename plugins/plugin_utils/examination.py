@@ -52,6 +52,7 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
     def __init__(self) -> None:
         super().__init__()
         # The project is known with the playbook.
+        self._project = Path()
         self._folder = Path()
         self._active = False
         self._hosts: dict[str, dict[str, Any]] = {}
@@ -84,10 +85,10 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
         # Ansible calls no disabled plugin. It copies each result for each one that it calls, and a
         # run over many hosts has many results.
         self.disabled = not self._active
-        own = project_of(playbook) / "report"
         folder = os.environ.get("PROVISION_REPORT_DIR")
+        self._project = project_of(playbook)
         # In a run that names the run's own folder.
-        self._folder = Path(folder) if folder and self._active else own
+        self._folder = Path(folder) if folder and self._active else self._project / "report"
         if self.PLAY and not self._active:
             _waiting.append(self)
 

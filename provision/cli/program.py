@@ -20,6 +20,8 @@ from provision.cli.commands import (
     catalog,
     discover,
     doctor,
+    evidence,
+    examples,
     explain,
     init,
     lab,
@@ -52,9 +54,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "verify": runs.verify,
     "doctor": doctor.ask_doctor,
     "accept": accept.accept,
+    "evidence": evidence.give_evidence,
     "rollback": rollback.go_back,
     "report": report.write_report,
     "explain": explain.explain,
+    "examples": examples.give_examples,
     "catalog": catalog.show_catalog,
 }
 for _name, _command in COMMANDS.items():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from gpu_stack.acceptance import judge, words
 from typer.testing import CliRunner
@@ -16,6 +19,7 @@ from typer.testing import CliRunner
 from provision import cli
 from provision.errors import InputError, MachineError
 from tests.unit.acceptance.machines import machine
+from tests.unit.acceptance.test_schema import SCHEMA
 from tests.unit.run import examined
 
 MODULE = """\
@@ -77,6 +81,16 @@ def test_json_is_the_report_and_nothing_else(project: Path) -> None:
     assert data["hosts"]["gpu01"]["status"] == "degraded"
     assert data["hosts"]["gpu01"]["acceptance"]["gpus"][1]["verdict"] == "degraded"
     assert "web01" not in data["hosts"]
+
+
+def test_the_report_says_when_it_was_and_for_which_lock(project: Path) -> None:
+    before = time.time()
+    ask(project, says=answer())
+    data = json.loads((project / "report" / "acceptance.json").read_text())
+    jsonschema.validate({**data, "hosts": {}}, SCHEMA)
+    finished = datetime.datetime.fromisoformat(data["finished"].replace("Z", "+00:00"))
+    assert before - 1 < finished.timestamp() < time.time() + 1
+    assert data["lock_digest"] == "x"
 
 
 def test_a_page_is_written_where_it_is_asked_for(project: Path, tmp_path: Path) -> None:

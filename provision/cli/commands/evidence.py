@@ -1,0 +1,179 @@
+"""`provision evidence`: what a host was on a date, in one signed file.
+
+Options and no subcommands: `provision evidence verify` could be a host of that name.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from provision import evidence, inputs, tree
+from provision.cli import projects
+from provision.cli.console import err, print_json, say
+from provision.cli.options import JsonOption, ProjectOption
+from provision.errors import DriftError, InputError, MachineError
+
+FOLDER = "evidence"
+
+KeyOption = Annotated[
+    Path,
+    typer.Option(
+        "--key", metavar="FILE", help="Signs: a private SSH key, or KEY.pub of an agent's."
+    ),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="A new file.  [default: evidence/HOST-TIME.json of the project]",
+    ),
+]
+VerifyOption = Annotated[
+    Path | None,
+    typer.Option("--verify", metavar="FILE", help="Check a file's signature, offline."),
+]
+CompareOption = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option("--compare", metavar="OLD NEW", help="Say what changed between two files."),
+]
+AllowedOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--allowed-signers", metavar="FILE", help="Who may sign, as ssh-keygen's file of that name."
+    ),
+]
+IdentityOption = Annotated[
+    str | None,
+    typer.Option(
+        "--identity", metavar="NAME", help="Who must have signed.  [default: any allowed one]"
+    ),
+]
+
+
+def give_evidence(
+    host: Annotated[str, typer.Argument(metavar="HOST", help="A host of the project.")] = "",
+    project: ProjectOption = Path(),
+    key: KeyOption = Path("~/.ssh/id_ed25519"),
+    output: OutputOption = None,
+    verify: VerifyOption = None,
+    compare: CompareOption = None,
+    allowed_signers: AllowedOption = None,
+    identity: IdentityOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Sign what a host is into a file; verify or compare such files.
+
+    From the last `provision accept` and the last run that checked the host; no host is asked.
+    Exit code 0 whatever the verdict; 5 where a signature is not good, or two files differ.
+    """
+    if bool(host) + (verify is not None) + (compare is not None) != 1:
+        raise InputError(
+            "evidence takes a host, --verify or --compare, and only one of them",
+            hint="`provision evidence gpu07`",
+        )
+    if identity is not None and allowed_signers is None:
+        raise InputError("--identity needs --allowed-signers: it says which key is whose")
+    if verify is not None:
+        _verify(verify, _needed(allowed_signers), identity, as_json=as_json)
+    elif compare is not None:
+        _compare(*compare, allowed_signers, identity, as_json=as_json)
+    else:
+        _write(host, project, key.expanduser(), output, as_json=as_json)
+
+
+def _needed(allowed_signers: Path | None) -> Path:
+    if allowed_signers is None:
+        raise InputError(
+            "--verify needs --allowed-signers FILE",
+            expected="lines as: ada@example.org ssh-ed25519 AAAA...",
+            hint="the signer's public key must come to you by another way than the evidence",
+        )
+    return allowed_signers
+
+
+def _write(host: str, project: Path, key: Path, output: Path | None, *, as_json: bool) -> None:
+    moment = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    found = evidence.collect(project, host, projects.read_lock(project), moment)
+    path = output or project / FOLDER / evidence.file_name(host, moment)
+    signature = evidence.signature_of(path)
+    for file in (path, signature):
+        if os.path.lexists(file):
+            raise InputError(
+                "the file is there already, and evidence is not written over",
+                where=str(file),
+                hint="--output names another",
+            )
+    data = evidence.dump(found)
+    signed = evidence.sign(data, key)
+    try:
+        tree.write_file(path, data)
+        tree.write_file(signature, signed)
+    except OSError as error:
+        hint = "--output names another place"
+        raise MachineError.of(error, "it cannot be written", path, hint) from None
+    if as_json:
+        print_json({"evidence": str(path), "signature": str(signature)})
+        return
+    for line in evidence.lines(found):
+        say(line)
+    say(f"evidence:  {path}")
+    say(f"signature: {signature}")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return inputs.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(
+            "there is no such file", where=str(path), hint="`provision evidence HOST` writes one"
+        ) from None
+
+
+def _verified(
+    path: Path, allowed_signers: Path, identity: str | None
+) -> tuple[evidence.Evidence, evidence.Signer]:
+    """(a file's evidence, who signed it): what is read is what was verified."""
+    data = _read(path)
+    signer = evidence.verify(data, evidence.signature_of(path), allowed_signers, identity)
+    return evidence.parse(data, where=str(path)), signer
+
+
+def _verify(path: Path, allowed_signers: Path, identity: str | None, *, as_json: bool) -> None:
+    found, signer = _verified(path, allowed_signers, identity)
+    if as_json:
+        print_json({"signer": signer.identity, "key": signer.key, "evidence": found})
+        return
+    say(f"good: {evidence.heading(found)}, signed by {signer.identity} ({signer.key})")
+    for line in evidence.lines(found):
+        say(line)
+
+
+def _compare(
+    old: Path,
+    new: Path,
+    allowed_signers: Path | None,
+    identity: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    if allowed_signers is None:
+        say("warning: no signature was checked (--allowed-signers FILE)", err)
+        before, after = (evidence.parse(_read(path), where=str(path)) for path in (old, new))
+    else:
+        before, after = (_verified(path, allowed_signers, identity)[0] for path in (old, new))
+    changes = evidence.compare(before, after)
+    if as_json:
+        dates = {"old": before["written"], "new": after["written"]}
+        print_json({"host": after["host"], **dates, "changes": changes})
+    else:
+        say(f"{evidence.heading(before)}, and {evidence.heading(after)}:")
+        for line in changes or ["nothing changed"]:
+            say(f"  {line}")
+    raise typer.Exit(DriftError.exit_code if changes else 0)

@@ -1,0 +1,79 @@
+"""`provision examples`: scripts and notebooks for the people who work on the hosts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from provision import examples, inputs, tree
+from provision.cli.console import print_json, say
+from provision.cli.options import JsonOption
+from provision.errors import InputError, MachineError
+
+
+def give_examples(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The one to print; none: all are listed.")
+    ] = "",
+    notebook: Annotated[
+        bool, typer.Option("--notebook", help="As a notebook for Jupyter, not as a script.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Write it there; without NAME, all."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print examples of TensorFlow on GPUs, as scripts or notebooks.
+
+    They run in the environment of a host, on its GPUs or, saying so, without one, and load nothing
+    from a network.
+    """
+    chosen = [examples.named(name)] if name else examples.every()
+    if output is not None:
+        _write(output, dict(example.file(notebook=notebook) for example in chosen), as_json)
+    elif as_json:
+        print_json({"examples": [{"name": one.name, "title": one.title} for one in chosen]})
+    elif name:
+        # As it is: `say` would break lines.
+        sys.stdout.write(chosen[0].file(notebook=notebook)[1])
+    elif notebook:
+        raise InputError("--notebook needs NAME or --output DIR")
+    else:
+        width = max(len(one.name) for one in chosen)
+        for one in chosen:
+            say(f"{one.name:<{width}}  {one.title}")
+
+
+def _write(folder: Path, files: dict[str, str], as_json: bool) -> None:
+    """Writes all or none: InputError for a file that is there and differs, as somebody's work."""
+    new = {}
+    for name, text in files.items():
+        path = folder / name
+        try:
+            present = inputs.read(path)
+        except NotADirectoryError:
+            raise InputError("a file is where a folder should be", where=str(folder)) from None
+        except FileNotFoundError:
+            new[path] = text.encode()
+            continue
+        if present != text.encode():
+            raise InputError(
+                "the file is there already, and differs; nothing is written",
+                where=str(path),
+                hint="--output names another folder",
+            )
+    for path, data in new.items():
+        try:
+            tree.write_file(path, data)
+        except OSError as error:
+            hint = "--output names another folder"
+            raise MachineError.of(error, "it cannot be written", path, hint) from None
+    written = [str(folder / name) for name in files]
+    if as_json:
+        print_json({"files": written})
+    else:
+        say("\n".join(written))
