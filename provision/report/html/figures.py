@@ -118,4 +118,5 @@ def _height(value: float, low: float, high: float) -> float:
 
 
 def _number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    """Three digits that count, as in the findings' own words."""
+    return f"{float(f'{value:.3g}'):.10g}"

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from gpu_stack.acceptance import judge, words
-from gpu_stack.acceptance.teaching import bounds, judgement
+from gpu_stack.acceptance import findings, judge, words
+from gpu_stack.acceptance.teaching import bounds, judgement, rates
 
 from tests.unit.acceptance.fleets import (
     DAY,
@@ -238,11 +238,39 @@ def test_copies_and_images_may_differ_more_than_products() -> None:
     assert [named("GB/s", value) for value in (71, 69)] == [False, True]
 
 
+def test_a_card_may_lose_less_than_it_may_differ_from_others() -> None:
+    def named(unit: str, value: float) -> bool:
+        verdict = host("a", [1.0])
+        verdict["gpus"][0]["checks"][-1] = measured(value, unit=unit)
+        return bool(slow({"a": verdict}, past("a", 0, [100, 100, 100])))
+
+    assert [named("TFLOP/s", value) for value in (91, 89)] == [False, True]
+    assert [named("images/s", value) for value in (86, 84)] == [False, True]
+    assert [named("GB/s", value) for value in (76, 74)] == [False, True]
+
+
+def test_figures_of_one_card_are_judged_each_by_its_own() -> None:
+    def more(name: str, value: float, unit: str, better: str) -> Verdict:
+        return measured(value, name, name=name.split()[0], unit=unit, better=better)
+
+    verdict = host("a", [14.0] * 3)
+    for gpu in verdict["gpus"]:
+        gpu["checks"] += [
+            more("x", 100, "TFLOP/s", "higher"),
+            more("y", 1, "TFLOP/s", "higher"),
+            more("x in GB/s", 100, "GB/s", "higher"),
+            more("x less is better", 100, "TFLOP/s", "lower"),
+        ]
+    checks = taught({"a": verdict})["a"]["gpus"][0]["checks"][-4:]
+    assert [check["threshold"]["value"] for check in checks] == [85, 0.85, 70, 115]
+
+
 def test_a_slow_copy_is_the_slots_before_it_is_the_cards() -> None:
     verdict = host("a", [12, 12, 12, 6])
     for gpu in verdict["gpus"]:
         gpu["checks"][-1]["figure"]["unit"] = "GB/s"
-    assert rate_of(taught({"a": verdict})["a"], 3)["action"] == "reseat"
+    found = rate_of(taught({"a": verdict})["a"], 3)
+    assert (found["action"], found["how"]) == ("reseat", findings.HOW["reseat"])
 
 
 # the catalog
@@ -255,6 +283,17 @@ def test_the_catalog_judges_a_single_card() -> None:
     assert found["reason"].endswith("less than 2.83 TFLOP/s: 8.1 is published for it")
     found = rate_of(taught({"a": host("a", [4.0], "NVIDIA Tesla T4")})["a"], 0)
     assert (found["state"], found["threshold"]["source"]) == ("ok", "catalog")
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("fp32_tflops", 2.835), ("fp16_tensor_tflops", 19.5), ("memory_gb_per_s", 150)],
+)
+def test_each_figure_has_its_own_share_of_the_published_one(name: str, least: float) -> None:
+    verdict = host("a", [1.0], "Tesla T4")
+    rate_of(verdict, 0)["figure"]["name"] = name
+    found = rate_of(taught({"a": verdict})["a"], 0)
+    assert found["threshold"] == {"value": least, "source": "catalog"}
 
 
 def test_what_the_catalog_lacks_is_measured() -> None:
@@ -303,6 +342,8 @@ def test_two_earlier_values_are_no_history() -> None:
 
 
 def test_only_the_last_values_of_a_card_count() -> None:
+    found = rate_of(taught({"a": host("a", [14.0])}, past("a", 0, [14.0] * 22))["a"], 0)
+    assert found["reason"].endswith("its median of 20 earlier acceptances is 14")
     earlier = past("a", 0, [28.0] * 30 + [14.0] * 20)
     assert states({"a": host("a", [14.0])}, earlier) == {"ok"}
     assert slow({"a": host("a", [14.0])}, past("a", 0, [28.0] * 30 + [14.0] * 9)) == [("a", 0)]
@@ -310,7 +351,7 @@ def test_only_the_last_values_of_a_card_count() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"like": "another"}, {"id": "GPU-b-0"}, {"good": False}, {"figure": "x"}, {"time": NOW + 1}],
+    [{"like": "another"}, {"id": "GPU-b-0"}, {"good": False}, {"figure": "x"}, {"time": NOW}],
 )
 def test_other_cards_conditions_and_bad_days_are_no_history(other: dict[str, Any]) -> None:
     assert states({"a": host("a", [11.0])}, past("a", 0, [14, 14, 14], **other)) == {"measured"}
@@ -327,8 +368,34 @@ def test_the_strictest_teacher_decides_and_the_others_are_evidence() -> None:
     assert (found["state"], found["threshold"]["source"]) == ("degraded", "history")
     assert found["evidence"] == ["fleet: at least 11.9 TFLOP/s: the median of 4 like cards is 14"]
     assert found["action"] == "service"
+    rate_of(hosts["a"], 0)["evidence"] = ["the host's own"]
     found = rate_of(taught(hosts, past("a", 0, [12, 12, 12]))["a"], 0)
     assert (found["state"], found["threshold"]["source"]) == ("ok", "fleet")
+    assert found["evidence"][0] == "the host's own"
+
+
+def test_where_less_is_better_the_strictest_is_the_lowest() -> None:
+    verdict = host("a", [1.0] * 3)
+    for index in range(3):
+        verdict["gpus"][index]["checks"][-1] = measured(10.0, unit="ms", better="lower")
+    for earlier, source in ((5, "history"), (20, "fleet")):
+        found = rate_of(taught({"a": verdict}, past("a", 0, [earlier] * 3))["a"], 0)
+        assert found["threshold"]["source"] == source
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (14.23, "14.2"),
+        (0.61349, "0.613"),
+        (1834, "1830"),
+        (99.96, "100"),
+        (999.7, "1000"),
+        (0, "0"),
+    ],
+)
+def test_numbers_have_three_digits_that_count(value: float, words: str) -> None:
+    assert rates.number(value) == words
 
 
 # the rest of the project's fleet
@@ -349,9 +416,18 @@ def test_a_card_of_this_run_teaches_by_this_runs_value_alone() -> None:
 
 
 def test_hosts_that_were_not_asked_for_long_are_forgotten() -> None:
-    old = {"time": NOW - 91 * DAY}
-    others = [*past("b", 0, [14], **old), *past("c", 0, [14], **old)]
-    assert states({"a": host("a", [9.0])}, others) == {"measured"}
+    def others(moment: float) -> list[Any]:
+        return [*past("b", 0, [14], time=moment), *past("c", 0, [14], time=moment)]
+
+    assert slow({"a": host("a", [9.0])}, others(NOW - 90 * DAY)) == [("a", 0)]
+    assert states({"a": host("a", [9.0])}, others(NOW - 90 * DAY - 1)) == {"measured"}
+
+
+def test_of_two_values_of_one_moment_the_higher_one_teaches() -> None:
+    others = [*past("b", 0, [14], time=1 * DAY + NOW - 9 * DAY), *past("c", 0, [14])]
+    both = [*past("c", 0, [7]), *others]
+    for earlier in (both, both[::-1]):
+        assert slow({"a": host("a", [9.0])}, earlier) == [("a", 0)]
 
 
 # hosts
@@ -365,6 +441,7 @@ def test_what_all_cards_of_a_host_do_together_is_compared_with_like_hosts() -> N
     train = {name: verdict["checks"][-1] for name, verdict in found.items()}
     assert [name for name in train if train[name]["state"] == "degraded"] == ["c"]
     assert train["c"]["action"] == "watch"
+    assert train["c"]["how"] == findings.HOW["watch"]
     assert "the median of 4 like hosts is 1000" in train["c"]["reason"]
     assert (found["c"]["verdict"], found["c"]["action"]) == ("degraded", "watch")
     hosts["c"] = host("c", [14.0, 14.0, 14.0])
@@ -485,6 +562,10 @@ def test_power_limits_of_other_cards_say_nothing(key: str) -> None:
         (found,) = [entry for entry in checks if entry["check"] == "power"]
         return list(found["evidence"])
 
+    assert told() == ["3 like cards may take 700 W"]
+    # An older driver leaves NVIDIA out.
+    for verdict in (hosts["b"], hosts["c"]):
+        verdict["gpus"][0]["name"] = "Made Up 1"
     assert told() == ["3 like cards may take 700 W"]
     for verdict in (hosts["b"], hosts["c"]):
         (verdict if key == "simulated" else verdict["gpus"][0])[key] = "another"

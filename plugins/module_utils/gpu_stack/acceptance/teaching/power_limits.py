@@ -23,7 +23,8 @@ def told(verdicts: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]
     for host, verdict in verdicts.items():
         for place, gpu in enumerate(verdict["gpus"]):
             if gpu["measured"].get("power_limit"):
-                kind = (product(gpu["name"] or ""), gpu["part"], verdict["simulated"])
+                model = gpu["name"] and product(gpu["name"])
+                kind = (model, gpu["part"], verdict["simulated"])
                 groups.setdefault(kind, []).append((host, place, gpu))
     return [row for group in groups.values() for row in _odd(group)]
 

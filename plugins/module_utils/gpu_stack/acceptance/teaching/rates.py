@@ -148,8 +148,9 @@ def _ordinary(figure: dict[str, Any]) -> tuple[float, float]:
     return ORDINARY.get(figure["unit"], OTHERS)
 
 
-def _strictness(lesson: Any, better: str) -> tuple[float, str]:
-    return (-lesson.limit if better == bounds.LOWER else lesson.limit, lesson.source)
+def _strictness(lesson: Any, better: str) -> float:
+    limit: float = lesson.limit
+    return -limit if better == bounds.LOWER else limit
 
 
 def _compared(lesson: Any, figure: dict[str, Any], slow: bool) -> str:
@@ -176,4 +177,4 @@ def _others(lessons: list[Any], first: Any, figure: dict[str, Any]) -> list[str]
 
 def number(value: float) -> str:
     """Three digits that count: "14.2", "0.613", "1830"."""
-    return "{0:.0f}".format(value) if abs(value) >= 100 else "{0:.3g}".format(value)
+    return "{0:.10g}".format(float("{0:.3g}".format(value)))
