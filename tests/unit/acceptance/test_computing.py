@@ -144,7 +144,7 @@ def test_a_rate_is_measured_and_never_a_pass() -> None:
     entry = of(judge.judge(worked()), "rate_float32", 0)
     assert entry["state"] == "measured"
     assert entry["figure"] == {
-        "name": "float32_tflops", "value": 4.1, "unit": "TFLOP/s", "better": "higher"
+        "name": "fp32_tflops", "value": 4.1, "unit": "TFLOP/s", "better": "higher"
     }  # fmt: skip
 
 

@@ -83,6 +83,11 @@ def rated(card: dict[str, Any], reason: str, name: str, value: float, unit: str)
     return entry
 
 
+# {type: the figure's name}: of the catalog's, where it has the model's. A card without tensor cores
+# has none of the second, and is compared with its like alone.
+RATES = {"float32": "fp32_tflops", "float16": "fp16_tensor_tflops"}
+
+
 def rate(kind: str) -> Any:
     """The check of how fast products of this type are."""
 
@@ -91,8 +96,8 @@ def rate(kind: str) -> Any:
         if broken:
             return not_applicable(broken["reason"])
         value = card["work"]["answers"]["product"]["facts"][kind]["tflops"]
-        name = "{0}_tflops".format(kind)
-        return rated(card, "{0:.3g} TFLOP/s in {1}".format(value, kind), name, value, "TFLOP/s")
+        words = "{0:.3g} TFLOP/s in {1}".format(value, kind)
+        return rated(card, words, RATES[kind], value, "TFLOP/s")
 
     return check
 
