@@ -141,6 +141,9 @@ def test_a_rate_is_a_figure_and_never_a_pass(
     assert entry["state"] == "measured"
     assert (entry["figure"]["name"], entry["figure"]["better"]) == (name, "higher")
     assert entry["figure"]["value"] == pytest.approx(value)
+    assert "stand_in" not in entry
+    # A stand-in's says nothing of a card.
+    assert of(verdict(simulated=True), check, gpu)["stand_in"] is True
 
 
 def test_the_dense_network_is_compared_with_the_cpu() -> None:

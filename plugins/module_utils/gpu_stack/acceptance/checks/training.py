@@ -26,6 +26,9 @@ AGREE = {"GPU": 1e-3, "CPU": 1e-5}
 # Of samples of up to a second: a card that trains works in nearly all, a silent one in none.
 BUSY = 0.5
 SOURCE = "provision"
+# Units by which like cards are compared (teaching/rates.py): what a CPU makes differs more from
+# day to day than what a card does with it.
+IMAGES, FED = "images/s", "fed images/s"
 TOGETHER = (
     "switch ACS off on the bridges above the cards, and the IOMMU to pass-through; then try them "
     "with NCCL_P2P_DISABLE=1, which leaves the ways between the cards out"
@@ -67,7 +70,7 @@ def dense(card: dict[str, Any]) -> dict[str, Any]:
         words += ", {0:.1f} times as fast as the CPU".format(ratio)
         if card["work"]["kind"] != "GPU":
             words += ", which it is itself"
-    return measured(words, figure=_figure("dense_rows", facts["rate"], "rows/s"))
+    return computing.rated(card, words, "dense_rows", facts["rate"], "rows/s")
 
 
 def together(card: dict[str, Any]) -> dict[str, Any]:
@@ -112,17 +115,19 @@ def resnet(card: dict[str, Any]) -> dict[str, Any]:
     return _rate(card, "float32 1", "resnet50", "in float32")
 
 
-def variant(label: str, name: str, words: str) -> Any:
+def variant(label: str, name: str, words: str, unit: str = IMAGES) -> Any:
     """The check of ResNet-50's rate in another way."""
 
     def check(card: dict[str, Any]) -> dict[str, Any]:
         broken = computing.fault(card, "resnet")
-        return not_applicable(broken["reason"]) if broken else _rate(card, label, name, words)
+        return not_applicable(broken["reason"]) if broken else _rate(card, label, name, words, unit)
 
     return check
 
 
-def _rate(card: dict[str, Any], label: str, name: str, words: str) -> dict[str, Any]:
+def _rate(
+    card: dict[str, Any], label: str, name: str, words: str, unit: str = IMAGES
+) -> dict[str, Any]:
     facts = card["work"]["answers"]["resnet"]["facts"]
     if label not in facts["rates"]:
         return not_applicable("no time was left for it")
@@ -130,7 +135,7 @@ def _rate(card: dict[str, Any], label: str, name: str, words: str) -> dict[str, 
     reason = "{0:.0f} images a second {1}, {2} at a time: {3}".format(
         rate, words, facts["batch"], facts["model"]
     )
-    return measured(reason, figure=_figure(name, rate, "images/s"))
+    return computing.rated(card, reason, name, rate, unit)
 
 
 def replicas(facts: dict[str, Any]) -> dict[str, Any]:
@@ -214,12 +219,8 @@ def scaling(facts: dict[str, Any]) -> dict[str, Any]:
                        threshold=1 / count, source="host")  # fmt: skip
     if work["kind"] != "GPU":
         words += ", on one CPU"
-    figure = _figure("resnet50_scaling_{0}".format(count), share, "of 1")
-    return measured(words, evidence=evidence, figure=figure)
-
-
-def _figure(name: str, value: float, unit: str) -> dict[str, Any]:
-    return {"name": name, "value": value, "unit": unit, "better": "higher"}
+    name = "resnet50_scaling_{0}".format(count)
+    return dict(computing.rated(facts, words, name, share, "of 1"), evidence=evidence)
 
 
 def _mirrored(card: dict[str, Any]) -> tuple[dict[str, Any] | None, int]:
@@ -271,9 +272,9 @@ GPU = (
     ("resnet50", resnet),
     ("resnet50_mixed", variant("mixed 1", "resnet50_mixed", "in mixed precision")),
     ("resnet50_xla", variant("XLA 1", "resnet50_xla", "with XLA")),
-    ("resnet50_fed", variant("with prefetch", "resnet50_fed", "from a prefetched pipeline")),
+    ("resnet50_fed", variant("with prefetch", "resnet50_fed", "from a prefetched pipeline", FED)),
     (
         "resnet50_unfed",
-        variant("without prefetch", "resnet50_unfed", "from a pipeline without prefetch"),
+        variant("without prefetch", "resnet50_unfed", "from a pipeline without prefetch", FED),
     ),
 )
