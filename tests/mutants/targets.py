@@ -40,6 +40,8 @@ ACCEPTANCE = (
     *("checks/presence.py", "checks/links.py", "checks/memory.py", "checks/condition.py"),
     *("checks/kernel.py", "checks/surroundings.py", "judge.py", "topology.py", "xids.py"),
 )
+# What judges training.
+TRAINING = ("checks/training.py", "checks/kept.py")
 
 # What judges figures on the controller, below gpu_stack/acceptance/teaching: file -> its tests.
 TEACHING = {
@@ -119,6 +121,17 @@ TARGETS = (
             ),
         )
         for path in ACCEPTANCE
+    ),
+    *(
+        Target(
+            f"{GPU_STACK}/acceptance/{path}",
+            _module(f"acceptance/{path}"),
+            tuple(
+                f"tests/unit/acceptance/test_{name}.py"
+                for name in ("training", "computing", "training_work")
+            ),
+        )
+        for path in TRAINING
     ),
     *(
         Target(

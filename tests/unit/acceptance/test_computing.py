@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from gpu_stack.acceptance import judge, words
+from gpu_stack.acceptance.checks import computing
 
+from tests.unit.acceptance import trained
 from tests.unit.acceptance.machines import MODELS
 from tests.unit.acceptance.test_judge import red
 from tests.unit.acceptance.worked import (
@@ -44,7 +46,7 @@ def test_a_fault_of_the_work_is_named_by_its_own_check_alone(fault: WorkFault) -
 
 def test_every_check_of_the_work_has_a_fault() -> None:
     named = {fault.red[0] for fault in WORK_FAULTS.values()}
-    checks = (*judge.WORK_OF_HOST, *judge.WORK_OF_GPU, *judge.LONG_OF_GPU)
+    checks = (*computing.HOST, *computing.GPU, *judge.LONG_OF_GPU)
     # These report and do not judge.
     assert {name for name, _ in checks} - named == {
         "rate_float32", "rate_float16", "copy_to", "copy_back"
@@ -116,6 +118,8 @@ def test_a_card_in_use_is_named_and_the_others_are_judged() -> None:
     facts["work"]["host"]["copies"]["facts"] = {
         "host": [{"wrong": 0, "to": 1.0, "back": 1.0}], "pairs": {}
     }  # fmt: skip
+    for program, values in trained.host(1, "GPU").items():
+        facts["work"]["host"][program]["facts"] = values
     for given in facts["work"]["host"].values():
         given["order"] = ["0"]
     verdict = judge.judge(facts)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from gpu_stack.acceptance import work
 
+from tests.unit.acceptance import trained
 from tests.unit.acceptance.machines import machine
 from tests.unit.acceptance.worked import answer, broken, card
 
@@ -46,6 +47,8 @@ class Recorder:
         if program == "burn":
             self.seconds.append(given["seconds"])
             return answer(seconds=given["seconds"], products=16, differing=0, paces=[1.0])
+        if given["count"] > 1 or program in ("mirrored", "checkpoints", "export"):
+            return answer(**trained.host(given["count"], given["kind"])[program])
         healthy: dict[str, Any] = card("x", given["kind"])[program]
         return healthy
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.unit.acceptance import trained
 from tests.unit.acceptance.machines import machine
 
 Facts = dict[str, Any]
@@ -37,6 +38,7 @@ def card(pci: str, kind: str) -> dict[str, Any]:
         "convolution": answer(error=0.0, libraries=["libcudnn.so.8"] if kind == "GPU" else []),
         "pipeline": answer(plain={"steps": 4.0, "idle": 0.6}, tuned={"steps": 18.0, "idle": 0.04}),
     }
+    answers.update({name: answer(**facts) for name, facts in trained.card(kind).items()})
     if kind == "GPU":
         sizes = {"small": 400 * MIB, "large": 912 * MIB, "again": 912 * MIB}
         listed = {"version": "2.9.3", "built_with_cuda": True, "physical": 1, "addresses": [pci]}
@@ -72,6 +74,8 @@ def worked(name: str = "Tesla T4", count: int = 2, *, simulated: bool = False) -
         },
         "cards": {str(gpu["index"]): card(gpu["pci"], kind) for gpu in gpus},
     }
+    programs = trained.host(count, kind) if count else {}
+    facts["work"]["host"].update({name: answer(**each) for name, each in programs.items()})
     for given in facts["work"]["host"].values():
         given["order"] = facts["work"]["order"]
     return facts

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from ..type_checking import TYPE_CHECKING
 from . import figures, levels, topology
-from .checks import computing, condition, kernel, links, memory, presence, surroundings
+from .checks import (
+    computing,
+    condition,
+    kept,
+    kernel,
+    links,
+    memory,
+    presence,
+    surroundings,
+    training,
+)
 from .findings import ACTIONS, BLAMED, not_applicable, worst
 
 if TYPE_CHECKING:
@@ -15,8 +25,8 @@ FORMAT = 1
 OF_HOST = (*presence.HOST, *surroundings.HOST)
 OF_GPU = (*presence.GPU, *links.GPU, *memory.GPU, *condition.GPU, *kernel.GPU)
 # Where an acceptance has loaded the cards.
-WORK_OF_HOST = computing.HOST
-WORK_OF_GPU = computing.GPU
+WORK_OF_HOST = (*computing.HOST, *training.HOST, *kept.HOST)
+WORK_OF_GPU = (*computing.GPU, *training.GPU)
 LONG_OF_GPU = computing.LONG_GPU
 # What is asked of a card that does not answer.
 WITHOUT_ANSWER = ("answers", "xid")
@@ -107,7 +117,7 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
     checks = []
     of_gpu: tuple[Any, ...] = OF_GPU
     if facts.get("work"):
-        card["work"] = computing.card_work(facts["work"], gpu["index"])
+        card["work"] = training.card_work(facts["work"], gpu["index"])
         of_gpu += WORK_OF_GPU
         if facts["work"]["level"] == levels.LONG:
             of_gpu += LONG_OF_GPU

@@ -11,7 +11,7 @@ import threading
 
 from ..type_checking import TYPE_CHECKING
 from . import levels
-from .checks import computing
+from .checks import computing, training
 
 if TYPE_CHECKING:
     from typing import Any, Callable
@@ -29,11 +29,16 @@ ON_EACH = {
     "xla": 300,
     "convolution": 300,
     "pipeline": 300,
+    "dense": 300,
+    "resnet": 600,
 }
 # Of real cards alone: what NVML and CUDA say of them.
 BY_UUID, BY_INDEX = "by_uuid", "by_index"
 ON_EACH_REAL = {"growth": 300, BY_UUID: 300, BY_INDEX: 300}
-ON_ALL = {"copies": 600}
+MIRRORED, DENSE = "mirrored", "dense"
+ON_ALL = {"copies": 600, MIRRORED: 300, "resnet": 600, "checkpoints": 300, "export": 300}
+# For several cards alone.
+OF_SEVERAL = ("resnet",)
 BURN = "burn"
 # What the burn-in takes besides its own time.
 BURN_MORE = 300
@@ -132,7 +137,11 @@ class Work:
         self._on_each(self._on_one)
         self._again()
         for program, patience in ON_ALL.items():
-            self._on_all(program, patience)
+            if len(self._gpus) > 1 or program not in OF_SEVERAL:
+                self._on_all(program, patience)
+        self._mirrored_again()
+        if self._what == GPU:
+            self._on_cpu(DENSE)
         if self._answers["level"] == levels.LONG:
             self._on_each(lambda gpu: self._ask(gpu, BURN, seconds + BURN_MORE, seconds=seconds),
                           one_by_one=False)  # fmt: skip
@@ -192,11 +201,27 @@ class Work:
         for gpu in self._gpus:
             answers = self._of(gpu)
             for program, first in sorted(answers.items()):
-                accused = computing.suspect(gpu, self._what, program, answers)
+                accused = training.suspect(gpu, self._what, program, answers)
                 if accused and program not in everywhere and not first["silent"]:
                     self._ask(gpu, program, {**ON_EACH, **ON_EACH_REAL}[program])
                     if answers[program] is not first:
                         answers[program]["first"] = first
+
+    def _mirrored_again(self) -> None:
+        """Trains once more on all cards where that came to something else than it should."""
+        host = self._answers["host"]
+        if training.disputed(self._answers):
+            first = host[MIRRORED]
+            self._on_all(MIRRORED, ON_ALL[MIRRORED])
+            if host[MIRRORED] is not first:
+                host[MIRRORED]["first"] = first
+
+    def _on_cpu(self, program: str) -> None:
+        """What the cards are compared with: the same on the host's CPU."""
+        given = {"kind": CPU, "count": 1, "little": False}
+        self._answers["host"][program] = dict(
+            self._runner.ask(program, given, NONE, ON_EACH[program]), order=[]
+        )
 
     def _on_all(self, program: str, patience: float) -> None:
         """Asks all cards that may be asked, together."""

@@ -333,6 +333,11 @@ NAMES = {
     "pipeline": "an input pipeline",
     "burn": "the burn-in",
     "copies": "copying",
+    "dense": "training a dense network",
+    "mirrored": "training on all cards",
+    "resnet": "training ResNet-50",
+    "checkpoints": "a training that is killed",
+    "export": "exporting a model",
 }
 # A program that a card was not asked any more.
 BROKEN = {"error": "not asked"}

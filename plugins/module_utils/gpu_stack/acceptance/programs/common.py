@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 import time
 from typing import Any, Callable
 
+import numpy as np
 import tensorflow as tf
 
 # Before the line with the answer; libraries print what they like.
@@ -44,7 +46,22 @@ def devices(given: dict[str, Any]) -> list[str]:
     return names[:count]
 
 
-def size(given: dict[str, Any], gpu: int, cpu: int) -> int:
+def seed() -> None:
+    """The same beginning each time; Keras takes its seeds from all three, by its version."""
+    random.seed(1)
+    np.random.seed(1)
+    tf.random.set_seed(1)
+
+
+def variables(model: Any) -> list[Any]:
+    """What a model trains, as TensorFlow's own variables; those of Keras 3 have them inside."""
+    return [
+        entry if isinstance(entry, tf.Variable) else entry.value
+        for entry in model.trainable_variables
+    ]
+
+
+def size(given: dict[str, Any], gpu: Any, cpu: Any) -> Any:
     """How large the work is: a CPU that stands in for a GPU gets less."""
     return gpu if given["kind"] == "GPU" else cpu
 

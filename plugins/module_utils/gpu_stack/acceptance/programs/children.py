@@ -1,0 +1,67 @@
+"""Processes that a program starts: to kill them, or to see what a new process sees.
+
+A program that does so opens no device while they run: a card may be set to one process at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from typing import Any, Iterator
+
+from .common import MARK
+
+# -I: Python imports nothing from its working directory.
+START = (
+    "import runpy, sys; folder, name = sys.argv[1:3]; sys.path.insert(0, folder); "
+    "del sys.argv[:2]; runpy.run_module('programs.' + name, run_name='__main__', alter_sys=False)"
+)
+FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+COMMAND = [sys.executable, "-I", "-B", "-c", START, FOLDER]
+
+
+@contextlib.contextmanager
+def scratch(given: dict[str, Any]) -> Iterator[str]:
+    """An empty folder, which is removed afterwards."""
+    with tempfile.TemporaryDirectory(dir=given.get("folder")) as folder:
+        yield folder
+
+
+def start(program: str, given: dict[str, Any]) -> subprocess.Popen[str]:
+    """The program in a process of its own; its output is a pipe, its errors are ours."""
+    return subprocess.Popen(
+        [*COMMAND, program, json.dumps(given)], stdout=subprocess.PIPE, universal_newlines=True
+    )
+
+
+def told(**facts: Any) -> bytes:
+    """An answer as a line that is written at once: what is killed has told it or has not."""
+    return (MARK + json.dumps(facts) + "\n").encode()
+
+
+def read(line: str) -> dict[str, Any] | None:
+    """What a line of a program's output answers; None of one that libraries print."""
+    if not line.startswith(MARK):
+        return None
+    facts: dict[str, Any] = json.loads(line[len(MARK) :])
+    return facts
+
+
+def ask(program: str, given: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
+    """(all answers, error or None) of the program in a process of its own."""
+    command = [*COMMAND, program, json.dumps(given)]
+    pipe = subprocess.PIPE
+    done = subprocess.run(command, stdout=pipe, stderr=pipe, universal_newlines=True, check=False)
+    sys.stderr.write(done.stderr)
+    answers = [read(line) for line in done.stdout.splitlines()]
+    error = None
+    if done.returncode < 0:
+        error = "it was ended by signal {0}".format(-done.returncode)
+    elif done.returncode:
+        # The last line of a traceback is the error itself.
+        error = (done.stderr.strip().splitlines() or [str(done.returncode)])[-1].strip()
+    return [facts for facts in answers if facts is not None], error

@@ -1,0 +1,68 @@
+"""Which cards are asked to train, alone and together, and when they are asked again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_stack.acceptance import work
+
+from tests.unit.acceptance import trained
+from tests.unit.acceptance.machines import machine
+from tests.unit.acceptance.test_work import Recorder, look, uuids
+from tests.unit.acceptance.worked import answer, broken
+
+
+def mirrored(**values: Any) -> dict[str, Any]:
+    return answer(**{**trained.host(2, "GPU")["mirrored"], **values})
+
+
+def test_cards_train_alone_and_then_together() -> None:
+    facts, runner = machine(count=2), Recorder()
+    look(facts, runner)
+    together = ",".join(uuids(facts))
+    assert sorted(runner.of("resnet")) == sorted([*uuids(facts), together])
+    for program in ("mirrored", "checkpoints", "export"):
+        assert runner.of(program) == [together]
+
+
+def test_the_dense_network_is_trained_on_the_cpu_too_and_there_last() -> None:
+    facts, runner = machine(count=2), Recorder()
+    answers = look(facts, runner)
+    assert sorted(runner.of("dense")) == sorted([*uuids(facts), work.NONE])
+    assert runner.asked[-1] == ("dense", work.NONE, 1)
+    assert answers["host"]["dense"]["order"] == []
+
+
+def test_a_stand_in_is_no_faster_than_the_cpu_and_is_not_compared() -> None:
+    facts, runner = machine(count=2), Recorder()
+    facts["simulated"] = True
+    answers = look(facts, runner)
+    assert len(runner.of("dense")) == 2
+    assert "dense" not in answers["host"]
+
+
+def test_one_card_has_no_others_to_scale_with() -> None:
+    facts, runner = machine(count=1), Recorder()
+    answers = look(facts, runner)
+    assert runner.of("resnet") == uuids(facts)
+    assert "resnet" not in answers["host"]
+
+
+def test_a_training_on_all_that_came_to_something_else_is_made_again() -> None:
+    facts, runner = machine(count=2), Recorder()
+    together = ",".join(uuids(facts))
+    wrong = mirrored(shares=[1.0, 0.0], weights=0.2)
+    runner.answers["mirrored", together] = [wrong, mirrored()]
+    answers = look(facts, runner)
+    assert runner.of("mirrored") == [together, together]
+    assert answers["host"]["mirrored"]["first"]["facts"] == wrong["facts"]
+    assert answers["host"]["mirrored"]["facts"]["shares"][1] > 0.9
+
+
+def test_one_that_hangs_is_not_made_again() -> None:
+    facts, runner = machine(count=2), Recorder()
+    together = ",".join(uuids(facts))
+    runner.answers["mirrored", together] = [broken("no answer within 300 s", silent=True)]
+    answers = look(facts, runner)
+    assert runner.of("mirrored") == [together]
+    assert "first" not in answers["host"]["mirrored"]
