@@ -96,6 +96,21 @@ def test_a_card_in_use_is_named_and_not_loaded(worker: Project) -> None:
     assert second["product"]["state"] == "ok"
 
 
+def test_a_run_that_asks_for_it_fails_a_host_with_a_sick_card(worker: Project) -> None:
+    locallab.sicken(
+        worker.lab.name, HOST, {"pcie_width": "4"}, number=1, state_dir=worker.path / ".lab"
+    )
+    try:
+        done = worker.provision("apply", "-i", "lab", "-e", "gpu_accept=quick")
+    finally:
+        locallab.sicken(worker.lab.name, HOST, cure=True, state_dir=worker.path / ".lab")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "the PCIe link has 4 of 16 lanes; next: reseat" in done.stdout + done.stderr
+    entry = worker.entry(HOST)
+    assert (entry["status"], entry["failure"]["phase"]) == ("failed", "accept")
+    assert worker.provision("apply", "-i", "lab", "-e", "gpu_accept=quick").returncode == 0
+
+
 def test_a_host_without_tensorflow_is_told_so(worker: Project) -> None:
     worker.ssh(HOST, "sudo mv /opt/tensorflow/current /opt/tensorflow/away")
     try:

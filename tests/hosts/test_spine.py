@@ -97,6 +97,18 @@ def test_check_mode_agrees(spine: Project) -> None:
     assert "changed=0" in done.stdout
 
 
+def test_a_run_ends_with_an_acceptance_where_it_is_wished(spine: Project) -> None:
+    path = spine.path / "report" / "acceptance.json"
+    path.unlink(missing_ok=True)
+    assert spine.playbook("--check", "-e", "gpu_accept=quick").returncode == 0
+    assert not path.exists()
+    done = spine.playbook("-e", "gpu_accept=quick")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {host["status"] for host in spine.report["hosts"].values()} == {"converged"}
+    hosts = json.loads(path.read_text("utf-8"))["hosts"]
+    assert {name: host["status"] for name, host in hosts.items()} == dict.fromkeys(HOSTS, "ok")
+
+
 def test_plan_of_converged_hosts_is_empty(spine: Project) -> None:
     done = spine.provision("plan", "-i", "lab")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -92,6 +92,9 @@ class Page:
         self.rest = f"{len(ill)} of {plural(len(hosts), 'host')} not well" if ill else ""
         self.simulated = sum(host.simulated for host in hosts)
         self.all_simulated = self.simulated == len(hosts)
+        self.stand_in = any(host.stand_in for host in hosts)
+        loaded = {host.level for host in hosts} - {"", "quick"}
+        self.asked = f"level {', '.join(sorted(loaded))}" if loaded else UNLOADED
         self.meanings = MEANINGS
 
     def _verdict(self, sick: int, ill: Sequence[Host]) -> str:
@@ -100,6 +103,10 @@ class Page:
         if ill:
             return f"{plural(len(ill), 'host')} not well"
         return f"{plural(self.gpus, 'GPU')} well" if self.gpus else "No GPU"
+
+
+# What was asked of GPUs that no program has loaded.
+UNLOADED = "without a load on any GPU: what bus, driver and kernel say"
 
 
 class Host:
@@ -111,6 +118,8 @@ class Host:
         self.status: str = entry["status"]
         self.message = clean(entry["message"])
         self.simulated = bool(verdict.get("simulated"))
+        self.stand_in = bool(verdict.get("stand_in"))
+        self.level = str(verdict.get("level") or "")
         self.driver = clean(verdict.get("driver") or "")
         self.checks = [_check(check) for check in verdict.get("checks") or []]
         self.figures = figures(verdict.get("checks") or [], {})

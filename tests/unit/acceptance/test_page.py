@@ -13,6 +13,7 @@ from gpu_stack.acceptance.teaching import history, judgement
 from provision import acceptance
 from tests.unit.acceptance import fleets
 from tests.unit.acceptance.machines import FAULTS, machine
+from tests.unit.acceptance.worked import worked
 
 
 def entry(facts: dict[str, Any]) -> dict[str, Any]:
@@ -70,6 +71,16 @@ def test_a_fleet_that_is_well_says_so() -> None:
     assert "6 GPUs well" in text.pieces
     assert "What is wrong" not in text.pieces
     assert '<header class="top ">' in source
+
+
+def test_the_page_says_what_was_asked_and_what_stood_in() -> None:
+    text = Text(page(gpu01=entry(machine())))
+    assert any("without a load on any GPU" in piece for piece in text.pieces)
+    text = Text(page(gpu01=entry(worked()), gpu02=entry(machine())))
+    assert any(piece.endswith("level normal") for piece in text.pieces)
+    assert not any("logical CPU devices" in piece for piece in text.pieces)
+    text = Text(page(gpu01=entry(worked(simulated=True))))
+    assert any("logical CPU devices in their place" in piece for piece in text.pieces)
 
 
 def test_a_simulated_gpu_is_called_so() -> None:
