@@ -136,7 +136,10 @@ def logged(folder: str) -> list[float]:
         for event in tf.compat.v1.train.summary_iterator(path):
             for value in event.summary.value:
                 if value.tag == "epoch_loss":
-                    found[event.step] = float(tf.make_ndarray(value.tensor))
+                    # Older versions write no tensor.
+                    plain = value.WhichOneof("value") == "simple_value"
+                    loss = value.simple_value if plain else tf.make_ndarray(value.tensor)
+                    found[event.step] = float(loss)
     return [found[step] for step in sorted(found)]
 
 
@@ -156,7 +159,7 @@ def convert(given: dict[str, Any]) -> None:
 
 def words(error: str) -> str:
     """The converter's error in a line; it names operations in a page of its own notation."""
-    operations = sorted(set(re.findall(r"'(tf\.\w+)' op", error)))
+    operations = sorted(set(re.findall(r"'(tfl?\.\w+)' op", error)))
     if operations:
         return "TFLite has no {0} for these types".format(", ".join(operations))
     return (error.strip().splitlines() or ["no reason was given"])[0][:300]
