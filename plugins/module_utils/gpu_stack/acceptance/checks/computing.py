@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...type_checking import TYPE_CHECKING
 from ..findings import BLAMED, DEGRADED, FAILED, finding, measured, not_applicable, ok
+from .names import NAMES
 
 if TYPE_CHECKING:
     from typing import Any
@@ -321,24 +322,6 @@ def copies(facts: dict[str, Any]) -> dict[str, Any]:
     return finding(FAILED, reason, evidence, action="configure", how=how)
 
 
-NAMES = {
-    "listed": "listing TensorFlow's devices",
-    "by_uuid": "listing TensorFlow's devices",
-    "by_index": "listing TensorFlow's devices",
-    "product": "a product of matrices",
-    "pattern": "filling the memory",
-    "growth": "growing in memory",
-    "xla": "XLA",
-    "convolution": "a convolution",
-    "pipeline": "an input pipeline",
-    "burn": "the burn-in",
-    "copies": "copying",
-    "dense": "training a dense network",
-    "mirrored": "training on all cards",
-    "resnet": "training ResNet-50",
-    "checkpoints": "a training that is killed",
-    "export": "exporting a model",
-}
 # A program that a card was not asked any more.
 BROKEN = {"error": "not asked"}
 # {program: the check of its answer about a card}
