@@ -108,7 +108,7 @@ class Library:
 
         A single one is no list. Raises NvmlError for a lost GPU.
         """
-        values = [kind() for _ in range(count)]
+        values = [kind() for _turn in range(count)]
         if not self.ask(name, *arguments, *(ctypes.byref(value) for value in values)):
             return None
         result = [None if value.value == NONE else value.value for value in values]

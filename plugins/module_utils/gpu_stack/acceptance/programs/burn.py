@@ -42,7 +42,7 @@ def burn(seconds: float, matrix: Any, first: Any, bits: Any) -> dict[str, Any]:
             tf.cast(
                 tf.reduce_any(tf.bitcast(tf.linalg.matmul(matrix, matrix), bits) != first), tf.int64
             )
-            for _ in range(16)
+            for _turn in range(16)
         )
         differing += int(wrong.numpy())
         products, since = products + 16, since + 16

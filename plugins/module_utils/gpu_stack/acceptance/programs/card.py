@@ -47,7 +47,7 @@ class Sampler:
     """Asks how busy cards are, four times a second, while its `with` block runs."""
 
     def __init__(self, cards: list[Card]) -> None:
-        self.samples: list[list[int]] = [[] for _ in cards]
+        self.samples: list[list[int]] = [[] for _turn in cards]
         self._cards = cards
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._ask, daemon=True)
@@ -62,6 +62,6 @@ class Sampler:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._over.set()
         self._thread.join(10)

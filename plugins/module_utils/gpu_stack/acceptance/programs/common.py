@@ -38,7 +38,7 @@ def devices(given: dict[str, Any]) -> list[str]:
         for device in physical:
             tf.config.experimental.set_memory_growth(device, True)
     else:
-        logical = [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
+        logical = [tf.config.LogicalDeviceConfiguration() for _turn in range(count)]
         tf.config.set_logical_device_configuration(physical[0], logical)
     names = [device.name for device in tf.config.list_logical_devices(kind)]
     if len(names) < count:

@@ -59,17 +59,17 @@ class Work:
     def __call__(self, batch: Any) -> Any:
         with tf.device(self.device):
             result = tf.reduce_mean(batch)
-            for _ in range(self.times):
+            for _turn in range(self.times):
                 result += tf.linalg.matmul(self.matrix, self.matrix)[0, 0]
         return result.numpy()
 
     def through(self, batches: Any) -> dict[str, float]:
         """{steps, idle} of a pass; its first two steps, which fill buffers, do not count."""
         iterator = iter(batches)
-        for _ in range(2):
+        for _turn in range(2):
             self(next(iterator))
         waited, started = 0.0, time.perf_counter()
-        for _ in range(self.steps):
+        for _turn in range(self.steps):
             before = time.perf_counter()
             batch = next(iterator)
             waited += time.perf_counter() - before

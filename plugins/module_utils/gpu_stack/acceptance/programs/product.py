@@ -28,7 +28,7 @@ def product(given: dict[str, Any], kind: str) -> dict[str, Any]:
     """
     number = size(given, 1024, 256)
     generator = np.random.default_rng(1)
-    left, right = (generator.standard_normal((number, number)).astype(kind) for _ in range(2))
+    left, right = (generator.standard_normal((number, number)).astype(kind) for _turn in range(2))
     exact = left.astype("float64") @ right.astype("float64")
     result = tf.linalg.matmul(tf.constant(left), tf.constant(right)).numpy().astype("float64")
     error = np.abs(result - exact).max() / np.sqrt((exact**2).mean())
@@ -41,12 +41,12 @@ def product(given: dict[str, Any], kind: str) -> dict[str, Any]:
     differing = sum(
         bool(tf.reduce_any(tf.bitcast(tf.linalg.matmul(large, large), bits)
                            != tf.bitcast(first, bits)).numpy())
-        for _ in range(10)
+        for _turn in range(10)
     )  # fmt: skip
 
     def work() -> Any:
         # Eight at a time: the device never waits for Python.
-        for _ in range(8):
+        for _turn in range(8):
             last = tf.linalg.matmul(large, large)
         return last[0, 0].numpy()
 

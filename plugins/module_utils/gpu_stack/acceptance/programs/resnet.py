@@ -82,9 +82,9 @@ def little(side: int) -> Any:
     layers = tf.keras.layers
     given = layers.Input((side, side, 3))
     x = layers.Conv2D(8, 3, padding="same")(given)
-    for _ in range(2):
+    for _turn in range(2):
         shortcut = x
-        for _ in range(2):
+        for _turn in range(2):
             x = layers.BatchNormalization()(layers.Conv2D(8, 3, padding="same")(x))
             x = layers.Activation("relu")(x)
         x = layers.Add()([x, shortcut])
@@ -146,12 +146,12 @@ class Training:
         else:
             following = iter(batches)
         least = size(self.given, 5, 0.3)
-        for _ in range(2):  # the first ones compile and choose algorithms
+        for _turn in range(2):  # the first ones compile and choose algorithms
             last = self._step(*next(following))
         self._wait(last)
         started, steps = time.perf_counter(), 0
         while time.perf_counter() - started < least:
-            for _ in range(size(self.given, 10, 1)):
+            for _turn in range(size(self.given, 10, 1)):
                 last = self._step(*next(following))
                 steps += 1
             self._wait(last)

@@ -30,7 +30,7 @@ def told(verdicts: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]
 
 
 def _odd(group: list[tuple[str, int, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
-    limits = [gpu["measured"]["power_limit"] for _, _, gpu in group]
+    limits = [gpu["measured"]["power_limit"] for _name, _index, gpu in group]
     common = max(limits, key=limits.count)
     count = limits.count(common)
     if count < ENOUGH or 2 * count <= len(group):

@@ -32,7 +32,7 @@ def broken(context: Context, built: str, installed: str) -> list[str]:
     """
     paths = []
     for name in context.listdir(built):
-        stem, ending, _ = name.partition(".ko")
+        stem, ending, _rest = name.partition(".ko")
         if not ending:
             continue
         copies = context.glob("{0}/{1}.ko*".format(installed, stem))
