@@ -65,7 +65,7 @@ def test_rendering_is_a_function_of_the_lock() -> None:
     assert render(recorded.lock(), files) == render(recorded.lock(), files)
 
 
-STACK, VERIFY = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))
+STACK, VERIFY, ACCEPT = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))
 
 
 def tasks() -> list[dict[str, Any]]:
@@ -105,6 +105,7 @@ def test_of_the_first_play_the_proof_of_a_batch_alone_carries_the_tag_verify() -
     assert batch is tasks()[-1] or batch == tasks()[-1]
     assert batch["when"][0] == "__gpu_rolling"
     assert VERIFY["tags"] == ["verify"]
+    assert ACCEPT["ansible.builtin.import_playbook"] == "accept.yml"
 
 
 def test_the_look_gets_every_option_it_looks_at() -> None:
