@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import demo
@@ -25,12 +27,14 @@ HOST = "accept1"
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A bare host with four A100s, all NVLinks between them up, and its rendered project."""
     path = tmp_path_factory.mktemp("accept") / "project"
-    lab = locallab.up(
-        f"accept-{os.getpid()}",
-        locallab.Shape(gpus=4, gpu_name="NVIDIA A100-SXM4-40GB"),
-        state_dir=path / ".lab",
-        hosts=[HOST],
-    )
+    with rendered(path, "accept", locallab.Shape(gpus=4, gpu_name="NVIDIA A100-SXM4-40GB")) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def rendered(path: Path, name: str, shape: locallab.Shape) -> Iterator[Project]:
+    """A lab of one bare host of this shape, and its rendered project in `path`."""
+    lab = locallab.up(f"{name}-{os.getpid()}", shape, state_dir=path / ".lab", hosts=[HOST])
     try:
         demo.write_inventory(path, lab, cudnn_archive.pack(cache_directory()))
         for command in (["lock", "--project", str(path)], ["render", str(path)]):

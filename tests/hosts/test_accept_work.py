@@ -6,45 +6,26 @@ Logical CPU devices stand in for the GPUs, in the real TensorFlow 2.9.3 of the h
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 
-import demo
 import faulty_work
 import pytest
 from conftest import Project
-from test_accept import accept, red
+from test_accept import HOST, accept, red, rendered
 
 from provision import locallab
-from provision.locallab import cudnn_archive
-from provision.locallab.machine import cache_directory
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow]
-
-# test_accept's functions ask the host of this name.
-HOST = "accept1"
 
 
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A host with two simulated T4s and everything installed."""
     path = tmp_path_factory.mktemp("work") / "project"
-    lab = locallab.up(
-        f"work-{os.getpid()}",
-        locallab.Shape(gpus=2, gpu_name="Tesla T4"),
-        state_dir=path / ".lab",
-        hosts=[HOST],
-    )
-    try:
-        demo.write_inventory(path, lab, cudnn_archive.pack(cache_directory()))
-        for command in (["lock", "--project", str(path)], ["render", str(path)]):
-            assert demo.provision(*command) == 0
-        project = Project(path, lab)
+    with rendered(path, "work", locallab.Shape(gpus=2, gpu_name="Tesla T4")) as project:
         done = project.provision("apply", "-i", "lab")
         assert done.returncode == 0, done.stdout + done.stderr
         yield project
-    finally:
-        lab.down()
 
 
 def test_a_host_that_works_right_is_accepted_and_left_as_it_was(worker: Project) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import datetime
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -166,14 +164,7 @@ def test_a_host_that_can_not_be_judged_is_no_sick_one(project: Path) -> None:
 
 def test_plain_ansible_says_the_same(project: Path) -> None:
     says = answer(lanes=4)
-    (project / examined.ANSWER).write_text(json.dumps(says))
-    done = subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", "accept.yml", "-i", "lab"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = examined.by_ansible(project, "accept.yml", says)
     assert done.returncode == 2, done.stdout + done.stderr
     entry = {"status": "degraded", "message": "", "acceptance": says["acceptance"]}
     for line in words.host("gpu01", copy.deepcopy(entry)):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -187,14 +185,7 @@ def test_fix_runs_what_a_run_cures_and_never_reboots(
 
 
 def test_plain_ansible_tells_the_same(project: Path) -> None:
-    (project / "answer.json").write_text(json.dumps(answer(FINDING)))
-    done = subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", "doctor.yml", "-i", "lab"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = examined.by_ansible(project, "doctor.yml", answer(FINDING))
     assert done.returncode == 2
     for line in doctor.lines(FINDING):
         assert line in done.stdout.splitlines()

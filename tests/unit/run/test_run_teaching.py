@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -155,14 +153,7 @@ def test_a_host_without_an_answer_leaves_the_others_judged(project: Path) -> Non
 
 def test_plain_ansible_says_the_same(project: Path) -> None:
     says = answers(gpu01=14.0, gpu02=9.0, gpu03=14.1)
-    (project / examined.ANSWER).write_text(json.dumps(says))
-    done = subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", "accept.yml", "-i", "lab"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = examined.by_ansible(project, "accept.yml", says)
     assert done.returncode == 2, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     for name, entry in report(project)["hosts"].items():

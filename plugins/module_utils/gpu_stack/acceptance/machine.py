@@ -6,7 +6,7 @@ import os
 
 from ..host import platform
 from ..type_checking import TYPE_CHECKING
-from . import bounded, bus, kernel_log, nvml
+from . import bounded, bus, kernel_log, nvml, words
 from .checks.surroundings import SHARED_MEMORY
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def taken(context: Context, uuid: str) -> str | None:
         pids = bounded.call(lambda: nvml.at_work(uuid), NVML_PATIENCE)
     except (bounded.SilentError, bounded.EndedError) as error:
         return "NVML does not say who uses it: {0}".format(error)
-    users = sorted({_user(context, pid) or "an unknown user" for pid in pids})
-    return "in use: {0}".format(", ".join(users)) if users else None
+    return words.in_use([_user(context, pid) for pid in pids])
 
 
 def kernel(context: Context) -> dict[str, Any] | None:

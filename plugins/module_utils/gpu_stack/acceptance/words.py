@@ -66,6 +66,12 @@ def title(gpu: dict[str, Any]) -> str:
     return "GPU {0}{1} ({2})".format(gpu["index"], uuid, ", ".join(known))
 
 
+def in_use(users: list[str | None]) -> str | None:
+    """ "in use: ada, bob" of those whose processes compute on a card; None where there are none."""
+    names = sorted({user or "an unknown user" for user in users})
+    return "in use: {0}".format(", ".join(names)) if names else None
+
+
 def _line(fault: dict[str, Any]) -> str:
     subject = fault["subject"] and fault["subject"] + ": "
     how = " ({0})".format(fault["how"]) if fault["how"] else ""

@@ -10,7 +10,7 @@ import os
 import threading
 
 from ..type_checking import TYPE_CHECKING
-from . import levels
+from . import levels, words
 from .checks import computing, training
 
 if TYPE_CHECKING:
@@ -59,10 +59,9 @@ def in_the_way(gpu: dict[str, Any]) -> str | None:
     """Why a card is not loaded; None where it may be."""
     if gpu["error"]:
         return "the card does not answer"
-    work = [entry for entry in gpu["processes"] if entry["kind"] == "compute"]
-    if work:
-        who = sorted({entry.get("user") or "an unknown user" for entry in work})
-        return "in use: {0}".format(", ".join(who))
+    users = [entry.get("user") for entry in gpu["processes"] if entry["kind"] == "compute"]
+    if users:
+        return words.in_use(users)
     if (gpu["mig"] or {}).get("mode"):
         return "MIG is on"
     if gpu["compute_mode"] == "prohibited":

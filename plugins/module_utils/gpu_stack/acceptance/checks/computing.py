@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...type_checking import TYPE_CHECKING
-from ..findings import BLAMED, DEGRADED, FAILED, finding, measured, not_applicable, ok
+from ..findings import DEGRADED, FAILED, finding, measured, not_applicable, ok
 from .names import NAMES
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def fault(card: dict[str, Any], program: str) -> dict[str, Any] | None:
 
 def right(card: dict[str, Any], program: str, words: str) -> dict[str, Any]:
     """`words`, and where the first of two tries failed what that said."""
-    first = (card["work"]["answers"][program] or {}).get("first")
+    first = card["work"]["answers"][program].get("first")
     if not first:
         return ok(words)
     if first["error"]:
@@ -257,10 +257,13 @@ def visible(card: dict[str, Any]) -> dict[str, Any]:
 
 def listed(facts: dict[str, Any]) -> dict[str, Any]:
     """TensorFlow sees the cards that the driver has."""
+    work = facts["work"]
+    # Said once: the other checks of the host have nothing to say then.
+    if work["missing"]:
+        return finding(FAILED, work["missing"], action="configure", how=STACK)
     broken = host_fault(facts, "listed")
     if broken:
         return broken
-    work = facts["work"]
     if work["kind"] != "GPU":
         return not_applicable("only a real GPU can show it")
     seen = work["host"]["listed"]["facts"]
@@ -284,7 +287,7 @@ def host_fault(facts: dict[str, Any], program: str) -> dict[str, Any] | None:
     """The finding where a program has no facts of this host; None where it has."""
     work = facts["work"]
     if work["missing"]:
-        return finding(FAILED, work["missing"], action="configure", how=STACK)
+        return not_applicable(work["missing"])
     answer = work["host"].get(program)
     if answer is None:
         return not_applicable("no GPU is free" if work["kind"] else "there is no GPU")
@@ -296,8 +299,6 @@ def host_fault(facts: dict[str, Any], program: str) -> dict[str, Any] | None:
 
 def copies(facts: dict[str, Any]) -> dict[str, Any]:
     """Data arrives as it was sent: host to card and back, and between every two cards."""
-    if facts["work"]["missing"]:
-        return not_applicable(facts["work"]["missing"])
     broken = host_fault(facts, "copies")
     if broken:
         return broken
@@ -372,14 +373,6 @@ def version(work: dict[str, Any]) -> str | None:
     facts = (work.get("host", {}).get("listed") or {}).get("facts") or {}
     found: str | None = facts.get("version")
     return found
-
-
-def suspect(gpu: dict[str, Any], what: str, program: str, answers: dict[str, Any]) -> bool:
-    """Whether a card would be accused for this answer."""
-    work: dict[str, Any] = {
-        "kind": what, "skipped": None, "answers": answers, "everywhere": [],
-    }  # fmt: skip
-    return JUDGES[program](dict(gpu, work=work))["state"] in BLAMED
 
 
 HOST = (("listed", listed), ("copies", copies))

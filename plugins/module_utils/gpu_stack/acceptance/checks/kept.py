@@ -25,8 +25,6 @@ SOURCE = "provision"
 
 def checkpoints(facts: dict[str, Any]) -> dict[str, Any]:
     """A killed training goes on from its last epoch, and comes to the same end."""
-    if facts["work"]["missing"]:
-        return not_applicable(facts["work"]["missing"])
     broken = computing.host_fault(facts, "checkpoints")
     if broken:
         return broken
@@ -75,8 +73,6 @@ def tensorboard(facts: dict[str, Any]) -> dict[str, Any]:
 
 def saved_model(facts: dict[str, Any]) -> dict[str, Any]:
     """A SavedModel says the same in a new process."""
-    if facts["work"]["missing"]:
-        return not_applicable(facts["work"]["missing"])
     broken = computing.host_fault(facts, "export")
     if broken:
         return broken

@@ -140,8 +140,6 @@ def _rate(
 
 def replicas(facts: dict[str, Any]) -> dict[str, Any]:
     """Training on all cards is one training: all take part, and it comes to the same as on one."""
-    if facts["work"]["missing"]:
-        return not_applicable(facts["work"]["missing"])
     broken = computing.host_fault(facts, "mirrored")
     if broken:
         return broken

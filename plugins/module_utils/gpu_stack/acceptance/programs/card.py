@@ -26,15 +26,17 @@ class Card:
 
     def used(self) -> int:
         """Bytes of its memory that are taken, by whomever."""
-        memory = (ctypes.c_ulonglong * 3)()  # total, free, used
-        self._call("nvmlDeviceGetMemoryInfo", self.handle, memory)
-        return int(memory[2])
+        return self._memory()[2]
 
     def free(self) -> int:
         """Bytes of its memory that nobody has."""
+        return self._memory()[1]
+
+    def _memory(self) -> tuple[int, int, int]:
+        """(total, free, used), as nvmlMemory_t has them."""
         memory = (ctypes.c_ulonglong * 3)()
         self._call("nvmlDeviceGetMemoryInfo", self.handle, memory)
-        return int(memory[1])
+        return memory[0], memory[1], memory[2]
 
     def busy(self) -> int:
         """Per cent of the last sample's time, up to a second, in which a kernel ran on it."""

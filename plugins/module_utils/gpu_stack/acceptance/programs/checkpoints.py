@@ -1,7 +1,7 @@
 """A training that is killed and started again: does it go on where it was, to the same end?
 
 The training runs in processes of its own: one that is ended with SIGKILL, as a lost card or the
-kernel's OOM killer ends it, and one that goes on with what the first has left.
+kernel's OOM killer ends it, and one that resumes from what the first has left.
 """
 
 from __future__ import annotations
