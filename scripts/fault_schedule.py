@@ -113,6 +113,8 @@ class Fault:
     @property
     def moment(self) -> str:
         where = "the run" if self.during == "run" else self.during
+        if self.variant == "receipt":
+            where = "the receipt"
         return f"{self.fraction:.0%} of {where}"
 
     @property

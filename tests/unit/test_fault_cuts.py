@@ -67,6 +67,7 @@ def test_a_cut_at_the_receipt_has_its_moment() -> None:
         if moment:
             assert moment[0] == cuts.RECEIPT[0]
             assert 0 <= moment[1] <= cuts.RECEIPT[1]
+        assert ("of the receipt" in fault.moment) is (fault.variant == "receipt")
 
 
 def test_the_task_that_writes_the_receipt_has_the_name_that_is_waited_for() -> None:
