@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from provision import collection
+from provision import collection, inputs
+from provision.errors import ProvisionError
 from provision.report import cures
 
 
@@ -19,6 +21,21 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"    cure: {cures.unreachable(host['message'])}"
     for text in report.get("warnings") or ():
         yield f"warning: {text}"
+
+
+def ended(folder: Path, run: Mapping[str, Any]) -> list[str]:
+    """A line for each host that a run asked at its end, by the `report/` of its project.
+
+    That is where `gpu_accept` wishes it. What is wrong with a host stands in the run's own report.
+    """
+    try:
+        report = json.loads(inputs.read(folder / "acceptance.json"))
+        # Both have the time of this machine, in one format.
+        if report["finished"] < run["started"]:
+            return []
+        return [_words().host(name, host)[0] for name, host in report["hosts"].items()]
+    except (OSError, ProvisionError, ValueError, KeyError, TypeError):
+        return []  # as of a run that asked none: nothing depends on these lines
 
 
 def is_red(state: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from provision import inputs, inventory, run
+from provision import acceptance, inputs, inventory, run
 from provision.cli.console import err, out, print_json, say, shell_word
 from provision.cli.run_options import RunRequest
 from provision.errors import InputError, ProvisionError
@@ -51,6 +51,8 @@ def run_and_show(mode: Mode, request: RunRequest, *, former: bool = False) -> No
             terminal.plan(outcome.report, out)
         else:
             terminal.outcome(outcome.report, out, reported=reported)
+            for line in acceptance.ended(project / "report", outcome.report):
+                say(f"acceptance: {line}")
             if outcome.report["hosts"]:
                 option = "" if project == Path() else f" --project {shell_word(project)}"
                 say(f"As a page to show to others: provision report{option}")

@@ -34,9 +34,12 @@ class Acceleration:
         return self.name == "tcg"
 
     def arguments(self) -> list[str]:
-        """qemu's options. The emulated processor has AVX, which TensorFlow needs."""
+        """qemu's options. The emulated processor has AVX, which TensorFlow needs.
+
+        It has no SVM: the guest's kernel would load KVM for it, and switch it on and off at boots.
+        """
         if self.emulated:
-            return ["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "max"]
+            return ["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "max,-svm"]
         return ["-accel", self.name, "-cpu", "host"]
 
 

@@ -14,7 +14,7 @@ import pytest
 from gpu_stack.acceptance import judge, words
 from typer.testing import CliRunner
 
-from provision import cli
+from provision import acceptance, cli
 from provision.errors import InputError, MachineError
 from tests.unit.acceptance.machines import machine
 from tests.unit.acceptance.test_schema import SCHEMA
@@ -169,6 +169,23 @@ def test_plain_ansible_says_the_same(project: Path) -> None:
     entry = {"status": "degraded", "message": "", "acceptance": says["acceptance"]}
     for line in words.host("gpu01", copy.deepcopy(entry)):
         assert line in done.stdout.splitlines()
+
+
+def test_a_run_says_what_its_acceptance_came_to(project: Path) -> None:
+    ask(project, says=answer(lanes=4))
+    folder = project / "report"
+    before, after = "2020-01-01T00:00:00.000Z", "2999-01-01T00:00:00.000Z"
+    (line,) = acceptance.ended(folder, {"started": before})
+    assert line.startswith("gpu01: degraded: 2 GPUs; checks: ")
+    # The file is an earlier run's.
+    assert acceptance.ended(folder, {"started": after}) == []
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", '{"finished": 3, "hosts": {}}', "{"])
+def test_a_run_that_asked_nobody_says_nothing_of_it(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "acceptance.json").write_text(text)
+    assert acceptance.ended(tmp_path, {"started": "2020-01-01T00:00:00.000Z"}) == []
 
 
 def test_a_project_of_an_earlier_version_is_to_be_rendered(project: Path) -> None:
