@@ -221,7 +221,7 @@ def _row(
 
 
 def _steps(highest: float) -> list[float]:
-    """Round numbers from 0 to the first that is not lower, four to six of them."""
+    """Round numbers from 0 to the first that is not lower, three to five of them."""
     rough = highest / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * by for by in (1, 2, 5, 10) if power * by >= rough)

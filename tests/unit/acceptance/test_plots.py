@@ -153,10 +153,10 @@ def test_a_rate_that_is_no_number_is_not_drawn(value: Any) -> None:
     source(scaled(100.0, value))
 
 
-@pytest.mark.parametrize("rate", [1e-3, 0.7, 1.0, 99.0, 101.0, 123456.0, 1e12])
+@pytest.mark.parametrize("rate", [1e-3, 0.7, 1.0, 41.0, 99.0, 123456.0, 1e12])
 def test_the_numbers_of_the_axis_are_few_and_hold_the_highest(rate: float) -> None:
     steps = plots._steps(rate)
-    assert 3 <= len(steps) <= 6
+    assert 3 <= len(steps) <= 5
     assert steps[0] == 0
     assert steps[-2] < rate <= steps[-1] * (1 + 1e-9)
 
