@@ -118,7 +118,7 @@ def rates(verdict: Mapping[str, Any]) -> Rates | None:
     if not any(known.values()):
         return Rates(why=_reason(verdict["checks"], "scaling") or "Nothing was measured.")
     counts = sorted({count for values in known.values() for count in values})
-    ideal = {way: values[1] for way, values in known.items() if values.get(1)}
+    ideal = {way: one for way, values in known.items() if (one := values.get(1))}
     highest = max(
         *(value for values in known.values() for value in values.values() if value),
         *(rate * max(known[way]) for way, rate in ideal.items()),
@@ -171,7 +171,8 @@ def loads(verdict: Mapping[str, Any]) -> list[Load] | None:
         return [Load("", [], [STAND_IN])]
     found = []
     for kind, (title, check) in KINDS.items():
-        cards, why = [], {}
+        cards: list[Busy] = []
+        why: dict[str, list[str]] = {}
         for gpu in gpus:
             samples = _samples(gpu["utilization"].get(kind))
             if samples:
