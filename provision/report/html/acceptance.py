@@ -8,12 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jinja2
 from markupsafe import Markup
 
 from provision import __version__
+from provision.report.html import plots
 from provision.report.html.figures import Past, figures
 from provision.report.html.page import environment, style
 from provision.report.reading import clean, plural
@@ -31,6 +34,8 @@ MEANINGS = {
 }
 # Of the circle in a host's topology, in the picture's own units.
 RADIUS = 100.0
+# Of a GPU in it; smaller where so many would cover each other.
+GPU_RADIUS = 17.0
 GIB = 2**30
 # Returns the findings of a verdict that are degraded or failed, each with its subject.
 Blamed = Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]]
@@ -66,10 +71,15 @@ def render(report: Mapping[str, Any], blamed: Blamed, past: Past) -> bytes:
 
     `past`: by UUID and figure, what former acceptances measured.
     """
-    template = Path(__file__).with_name("acceptance.html.j2").read_text("utf-8")
     css = Markup(style())  # noqa: S704 (our own file)
-    text = environment().from_string(template).render(page=Page(report, blamed, past), style=css)
+    text = _template().render(page=Page(report, blamed, past), style=css)
     return text.encode()
+
+
+@cache
+def _template() -> jinja2.Template:
+    text = Path(__file__).with_name("acceptance.html.j2").read_text("utf-8")
+    return environment().from_string(text)
 
 
 class Page:
@@ -96,6 +106,8 @@ class Page:
         loaded = {host.level for host in hosts} - {"", "quick"}
         self.asked = f"level {', '.join(sorted(loaded))}" if loaded else UNLOADED
         self.meanings = MEANINGS
+        # A page of one host is opened for that host.
+        self.alone = len(hosts) == 1
 
     def _verdict(self, sick: int, ill: Sequence[Host]) -> str:
         if sick:
@@ -128,6 +140,9 @@ class Host:
         self.sets: Mapping[str, list[int]] = verdict.get("sets") or {}
         self.faults = self._faults(verdict, blamed)
         self.lines, self.nodes = _picture(self.pairs)
+        self.size = round(min(GPU_RADIUS, 0.9 * math.pi * RADIUS / max(1, len(self.nodes))), 1)
+        self.rates = plots.rates(verdict)
+        self.loads = plots.loads(verdict)
 
     def _faults(self, verdict: Mapping[str, Any], blamed: Blamed) -> list[Fault]:
         if not verdict:

@@ -63,7 +63,7 @@ def figures(checks: Sequence[Mapping[str, Any]], past: Mapping[str, Sequence[Any
 def _figure(check: Mapping[str, Any], past: Mapping[str, Sequence[Any]]) -> Figure:
     figure = check["figure"]
     name, unit = clean(figure["name"]), clean(figure["unit"])
-    value = f"{_number(figure['value'])} {unit}".strip()
+    value = f"{three_digits(figure['value'])} {unit}".strip()
     threshold = check.get("threshold")
     by = _by(check, figure, unit)
     entries = list(past.get(figure["name"]) or ())
@@ -80,7 +80,7 @@ def _figure(check: Mapping[str, Any], past: Mapping[str, Sequence[Any]]) -> Figu
             round(ROOM + place * (WIDTH - 2 * ROOM) / (len(values) - 1), 1),
             _height(number, low, high),
             bool(entry.good),
-            f"{clean(entry.day)}: {_number(number)} {unit}".strip(),
+            f"{clean(entry.day)}: {three_digits(number)} {unit}".strip(),
         )
         for place, (entry, number) in enumerate(zip(entries, values, strict=True))
     ]
@@ -98,9 +98,9 @@ def _by(check: Mapping[str, Any], figure: Mapping[str, Any], unit: str) -> str:
         return "nothing to compare with yet"
     teacher = TEACHERS.get(threshold["source"], threshold["source"])
     if threshold["source"] == "NVIDIA":
-        return f"at most {_number(threshold['value'])} a minute more, by {teacher}"
+        return f"at most {three_digits(threshold['value'])} a minute more, by {teacher}"
     relation = "at most" if figure["better"] == "lower" else "at least"
-    return f"{relation} {_number(threshold['value'])} {unit}, by {teacher}"
+    return f"{relation} {three_digits(threshold['value'])} {unit}, by {teacher}"
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
@@ -117,6 +117,6 @@ def _height(value: float, low: float, high: float) -> float:
     return round(HEIGHT - ROOM - (value - low) / (high - low) * (HEIGHT - 2 * ROOM), 1)
 
 
-def _number(value: float) -> str:
+def three_digits(value: float) -> str:
     """Three digits that count, as in the findings' own words."""
     return f"{float(f'{value:.3g}'):.10g}"

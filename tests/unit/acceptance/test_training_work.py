@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_stack.acceptance import work
+from gpu_stack.acceptance import judge, work
 
 from tests.unit.acceptance import trained
 from tests.unit.acceptance.machines import machine
+from tests.unit.acceptance.test_computing import of
 from tests.unit.acceptance.test_work import Recorder, look, uuids
 from tests.unit.acceptance.worked import answer, broken
 
@@ -66,3 +67,38 @@ def test_one_that_hangs_is_not_made_again() -> None:
     answers = look(facts, runner)
     assert runner.of("mirrored") == [together]
     assert "first" not in answers["host"]["mirrored"]
+
+
+def test_cards_that_hang_together_are_asked_nothing_more_together() -> None:
+    """Each program would wait its whole time for them, half an hour in all."""
+    facts, runner = machine(count=2), Recorder()
+    together = ",".join(uuids(facts))
+    runner.answers["copies", together] = [broken("no answer within 600 s", silent=True)]
+    answers = look(facts, runner, "long")
+    assert set(answers["host"]) == {"listed", "copies", "dense"}
+    assert [program for program, visible, _ in runner.asked if visible == together] == [
+        "listed", "copies",
+    ]  # fmt: skip
+    # Which of them hangs nobody knows: each is burnt in alone.
+    assert runner.of("burn") == uuids(facts)
+    made = judge.judge(dict(facts, work=answers))
+    assert of(made, "copies")["state"] == "failed"
+    for check in ("replicas", "scaling", "checkpoints", "saved_model"):
+        entry = of(made, check)
+        assert (entry["state"], entry["reason"]) == (
+            "not applicable", "not asked: copying gave no answer in time",
+        )  # fmt: skip
+
+
+def test_what_a_card_that_hangs_was_not_asked_is_said() -> None:
+    facts, runner = machine(count=2), Recorder()
+    second = uuids(facts)[1]
+    runner.answers["product", second] = [broken("no answer within 300 s", silent=True)]
+    made = judge.judge(dict(facts, work=look(facts, runner, "long")))
+    assert of(made, "product", 1)["state"] == "failed"
+    for check in ("pattern", "growth", "learns", "resnet50", "burn_in"):
+        entry = of(made, check, 1)
+        assert (entry["state"], entry["reason"]) == (
+            "not applicable", "not asked: a product of matrices gave no answer in time",
+        )  # fmt: skip
+    assert of(made, "pattern", 0)["state"] == "ok"

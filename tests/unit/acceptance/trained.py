@@ -29,6 +29,11 @@ def card(kind: str) -> dict[str, Facts]:
     }  # fmt: skip
 
 
+def busy(count: int, percent: int, pause: float = 0.25) -> list[list[float]]:
+    """A card's samples, as programs/card.py has them: idle at first."""
+    return [[pause * number, percent if number else 0] for number in range(count)]
+
+
 def host(count: int, kind: str) -> dict[str, Facts]:
     """{program: facts} of all cards together."""
     gpus = kind == "GPU"
@@ -41,6 +46,7 @@ def host(count: int, kind: str) -> dict[str, Facts]:
             "weights": 6e-7,
             "fell": [2.3, 0.008],
             "busy": [1.0 if gpus else None] * count,
+            "samples": [busy(4 * 6, 97) if gpus else None] * count,
         },
         "checkpoints": {
             "killed": {"epoch": 2, "step": 32},

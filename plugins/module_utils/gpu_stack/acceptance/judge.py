@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..type_checking import TYPE_CHECKING
-from . import figures, levels, topology
+from . import figures, levels, series, topology
 from .checks import (
     computing,
     condition,
@@ -64,6 +64,7 @@ def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
         # Logical CPU devices were computed on, one for each GPU.
         "stand_in": work.get("kind") == "CPU",
         "tensorflow": computing.version(work),
+        **({"scaling": series.scaling(work)} if work else {}),
     }
 
 
@@ -116,10 +117,11 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
     )
     checks = []
     of_gpu: tuple[Any, ...] = OF_GPU
-    if facts.get("work"):
-        card["work"] = training.card_work(facts["work"], gpu["index"])
+    work = facts.get("work")
+    if work:
+        card["work"] = training.card_work(work, gpu["index"])
         of_gpu += WORK_OF_GPU
-        if facts["work"]["level"] == levels.LONG:
+        if work["level"] == levels.LONG:
             of_gpu += LONG_OF_GPU
     for name, check in of_gpu:
         asked = name in WITHOUT_ANSWER or not gpu["error"]
@@ -134,6 +136,7 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
         "action": action,
         "checks": checks,
         "measured": _measured(gpu),
+        **({"utilization": series.utilization(work, gpu["index"])} if work else {}),
     }
 
 

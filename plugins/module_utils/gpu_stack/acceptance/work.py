@@ -11,7 +11,7 @@ import threading
 
 from ..type_checking import TYPE_CHECKING
 from . import levels, words
-from .checks import computing, training
+from .checks import computing, names, training
 
 if TYPE_CHECKING:
     from typing import Any, Callable
@@ -154,8 +154,7 @@ class Work:
         index = str(gpu["index"])
         if index in self._answers["skipped"]:
             return False
-        # A card that hangs would hold each program for its whole time.
-        if any(answer["silent"] for answer in self._of(gpu).values()):
+        if names.silent(self._of(gpu)):
             return False
         user = self._taken(gpu["uuid"])
         if user:
@@ -223,7 +222,9 @@ class Work:
         )
 
     def _on_all(self, program: str, patience: float) -> None:
-        """Asks all cards that may be asked, together."""
+        """Asks all cards that may be asked, together, unless they hang together."""
+        if names.silent(self._answers["host"]):
+            return
         free = [gpu for gpu in self._gpus if self._usable(gpu)]
         if not free:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...type_checking import TYPE_CHECKING
 from ..findings import DEGRADED, FAILED, finding, measured, not_applicable, ok
-from .names import NAMES
+from .names import NAMES, unasked
 
 if TYPE_CHECKING:
     from typing import Any
@@ -36,7 +36,7 @@ def fault(card: dict[str, Any], program: str) -> dict[str, Any] | None:
     if answer is None and work["skipped"]:
         return not_applicable("not loaded: {0}".format(work["skipped"]))
     if answer is None:
-        return not_applicable("only a real GPU can show it")
+        return not_applicable(unasked(work["answers"]) or "only a real GPU can show it")
     if answer["error"] is None:
         return None
     reason = "{0} failed: {1}".format(NAMES[program], answer["error"])
@@ -290,7 +290,8 @@ def host_fault(facts: dict[str, Any], program: str) -> dict[str, Any] | None:
         return not_applicable(work["missing"])
     answer = work["host"].get(program)
     if answer is None:
-        return not_applicable("no GPU is free" if work["kind"] else "there is no GPU")
+        none = "no GPU is free" if work["kind"] else "there is no GPU"
+        return not_applicable(unasked(work["host"]) or none)
     if answer["error"] is None:
         return None
     reason = "{0} failed: {1}".format(NAMES[program], answer["error"])

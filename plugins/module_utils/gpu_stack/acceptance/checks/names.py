@@ -1,6 +1,11 @@
-"""What the programs of acceptance/programs are called in a finding."""
+"""What the programs of acceptance/programs are called in a finding, and why one was not asked."""
 
 from __future__ import annotations
+
+from ...type_checking import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 NAMES = {
     "listed": "listing TensorFlow's devices",
@@ -20,3 +25,17 @@ NAMES = {
     "checkpoints": "a training that is killed",
     "export": "exporting a model",
 }
+
+
+def silent(answers: dict[str, Any]) -> str | None:
+    """Of a card's answers, or of those of all cards together: the program that gave none in time.
+
+    What hangs would hold each further program for its whole time: it is asked nothing more.
+    """
+    return next((program for program, answer in answers.items() if answer["silent"]), None)
+
+
+def unasked(answers: dict[str, Any]) -> str | None:
+    """Why a program has no answer among these; None where they do not say it."""
+    program = silent(answers)
+    return program and "not asked: {0} gave no answer in time".format(NAMES[program])

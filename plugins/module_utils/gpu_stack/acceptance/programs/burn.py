@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
 import tensorflow as tf
 
+from .card import Card, Sampler
 from .common import answer, arguments, devices, size
 
 # How often the pace is noted, in seconds.
@@ -14,10 +16,11 @@ INTERVAL = 5.0
 
 
 def main() -> None:
-    """{seconds, products, differing, paces}.
+    """{seconds, products, differing, paces, samples}.
 
     products: how many were made; differing: how many of them were not the first to the bit. paces:
-    10^12 operations a second, one for each interval of five seconds.
+    10^12 operations a second, one for each interval of five seconds. samples: how busy NVML says
+    the card was, as card.Sampler's; none where it is not asked.
     """
     given = arguments()
     (device,) = devices(given)
@@ -27,7 +30,17 @@ def main() -> None:
         kind, bits = ("float16", tf.int16) if given["kind"] == "GPU" else ("float32", tf.int32)
         matrix = tf.cast(tf.random.normal((number, number), seed=1), kind)
         first = tf.bitcast(tf.linalg.matmul(matrix, matrix), bits)
-        answer(**burn(given["seconds"], matrix, first, bits))
+        with Sampler(watched(given), given["seconds"]) as sampler:
+            facts = burn(given["seconds"], matrix, first, bits)
+    answer(**facts, samples=sampler.samples[0] if sampler.samples else [])
+
+
+def watched(given: dict[str, Any]) -> list[Card]:
+    """The card as NVML knows it: how busy it is, is drawn and not judged, and may be unknown."""
+    if given["kind"] == "GPU" and given.get("uuid"):
+        with contextlib.suppress(OSError, RuntimeError):
+            return [Card(given["uuid"])]
+    return []
 
 
 def burn(seconds: float, matrix: Any, first: Any, bits: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ NVML's names are those of nvml.h: https://docs.nvidia.com/deploy/nvml-api/
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 import time
@@ -46,19 +47,33 @@ class Card:
 
 
 class Sampler:
-    """Asks how busy cards are, four times a second, while its `with` block runs."""
+    """Asks how busy cards are while its `with` block runs: four times a second, or more seldom.
 
-    def __init__(self, cards: list[Card]) -> None:
-        self.samples: list[list[int]] = [[] for _turn in cards]
+    samples: of each card, (seconds since it began, per cent).
+    """
+
+    OFTEN = 0.25
+    # Samples of one card, whatever the time: they are thinned to a line of a page afterwards.
+    MOST = 240
+
+    def __init__(self, cards: list[Card], seconds: float = 0) -> None:
+        """`seconds`: how long it will take."""
+        self.samples: list[list[tuple[float, int]]] = [[] for _turn in cards]
         self._cards = cards
+        self._pause = max(self.OFTEN, seconds / self.MOST)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._ask, daemon=True)
 
     def _ask(self) -> None:
-        while not self._over.is_set():
-            for number, card in enumerate(self._cards):
-                self.samples[number].append(card.busy())
-            time.sleep(0.25)
+        began = time.perf_counter()
+        # A card that does not answer ends it: what was sampled stays.
+        with contextlib.suppress(RuntimeError):
+            while not self._over.is_set():
+                for number, card in enumerate(self._cards):
+                    percent = card.busy()
+                    moment = round(time.perf_counter() - began, 2)
+                    self.samples[number].append((moment, percent))
+                self._over.wait(self._pause)
 
     def __enter__(self) -> Sampler:
         self._thread.start()
@@ -67,3 +82,10 @@ class Sampler:
     def __exit__(self, *_error: object) -> None:
         self._over.set()
         self._thread.join(10)
+
+
+def share(samples: list[tuple[float, int]]) -> float | None:
+    """In how many of a card's samples it worked; None without any."""
+    # The first second's are of before, in part.
+    later = [percent for _moment, percent in samples[4:]]
+    return sum(map(bool, later)) / len(later) if later else None

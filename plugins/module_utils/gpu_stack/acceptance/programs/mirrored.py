@@ -6,7 +6,6 @@ training goes on and is worth less. So the numbers are compared with those that 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from typing import Any, Callable
@@ -14,7 +13,7 @@ from typing import Any, Callable
 import numpy as np
 import tensorflow as tf
 
-from .card import Card, Sampler
+from .card import Card, Sampler, share
 from .common import answer, arguments, devices, seed, size, variables
 from .digits import KINDS, SIDE, digits
 
@@ -24,12 +23,13 @@ RATE = 0.02
 
 
 def main() -> None:
-    """{replicas, shares, apart, loss, weights, busy}, by device where it is a list.
+    """{replicas, shares, apart, loss, weights, busy, samples}, by device where it is a list.
 
     shares: how much of its gradient came into the first step's sum, 1 as it should be. apart: how
     far its own copy of the weights is from the others' after 100 steps. loss, weights: how far
     those are from one device's that was given the same batches. busy: its share of NVML's samples
-    in which it worked; None where NVML is not asked. Distances are relative.
+    in which it worked; None where NVML is not asked. samples: those, as card.Sampler's. Distances
+    are relative.
     """
     given = arguments()
     # Of equal numbers come equal sums: no algorithm is chosen by its speed of the moment.
@@ -48,6 +48,7 @@ def main() -> None:
     together_loss += [together.step(batches.shards(number)) for number in range(1, STEPS)]
     alone_loss = [alone.step(batches.whole(number)) for number in range(STEPS)]
     copies, reference = together.weights(), alone.weights()
+    samples = watched(given, lambda: together.step(batches.shards(0)))
     middle = np.median([flat(copy) for copy in copies], axis=0)
     answer(
         replicas=int(together.strategy.num_replicas_in_sync),
@@ -56,7 +57,8 @@ def main() -> None:
         loss=distance(np.array(together_loss), np.array(alone_loss)),
         weights=distance(flat(copies[0]) - flat(began), flat(reference) - flat(began)),
         fell=[float(alone_loss[0]), float(alone_loss[-1])],
-        busy=busy(given, lambda: together.step(batches.shards(0))),
+        busy=[None if each is None else share(each) for each in samples],
+        samples=samples,
     )
 
 
@@ -209,18 +211,16 @@ def distance(one: Any, two: Any) -> float:
     return float(np.linalg.norm(one - two) / np.linalg.norm(two))
 
 
-def busy(given: dict[str, Any], work: Callable[[], Any]) -> list[float | None]:
-    """The share of its samples in which each card worked, while `work` is repeated."""
+def watched(given: dict[str, Any], work: Callable[[], Any]) -> list[list[tuple[float, int]] | None]:
+    """Each card's samples while `work` is repeated; None where NVML is not asked."""
     if given["kind"] != "GPU":
         return [None] * given["count"]
     sampler = Sampler([Card(uuid) for uuid in given["uuids"]])
     until = time.perf_counter() + size(given, 6, 0)
-    with contextlib.suppress(RuntimeError), sampler:
+    with sampler:
         while time.perf_counter() < until:
             work()
-    # The first second's are of before, in part.
-    samples = [each[4:] for each in sampler.samples]
-    return [sum(map(bool, each)) / len(each) if each else None for each in samples]
+    return list(sampler.samples)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,108 @@
+"""What of a training is drawn: images a second by the number of GPUs, and how busy each card was.
+
+The checks judge a share of each; a picture needs the numbers. They come from programs, which may
+print anything: what is no number is left out, and a verdict has no more of them than a page shows.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..type_checking import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+# Points of one card's line.
+POINTS = 60
+# {the first word of a label of programs/resnet.py: the way to train}, as a page calls it.
+WAYS = {"float32": "float32", "mixed": "mixed precision", "XLA": "XLA"}
+# {kind of work: its program}: those that sample a card while it works.
+TOGETHER, BURN_IN = "together", "burn_in"
+
+
+def scaling(work: dict[str, Any]) -> dict[str, Any] | None:
+    """{model, batch, rates: [{way, gpus, images_per_second}]}; None where nothing was measured.
+
+    Of the training on several cards at once. What a card can do alone and was not measured there,
+    as with XLA, is the median of the cards that trained alone with as many images at a time. An
+    images_per_second of None is one for which no time was left.
+    """
+    alone = [facts for card in work["cards"].values() for facts in [_facts(card.get("resnet"))]]
+    alone = [facts for facts in alone if facts]
+    host = _facts(work["host"].get("resnet"))
+    shown = host or (alone[0] if alone else None)
+    if shown is None:
+        return None
+    like = [facts["rates"] for facts in alone if facts["batch"] == shown["batch"]]
+    rates: dict[tuple[str, int], float | None] = {}
+    for label in shown["left_out"]:
+        rates[_way(label)] = None
+    for label in sorted({label for each in like for label in each}):
+        values = sorted(each[label] for each in like if _is_rate(each.get(label)))
+        if values:
+            rates[_way(label)] = values[len(values) // 2]
+    rates.update((_way(label), value) for label, value in shown["rates"].items() if _is_rate(value))
+    order = list(WAYS.values())
+    known = sorted((way for way in rates if way[1]), key=lambda way: (order.index(way[0]), way[1]))
+    return {
+        "model": shown["model"],
+        "batch": shown["batch"],
+        "rates": [
+            {"way": way, "gpus": count, "images_per_second": rates[way, count]}
+            for way, count in known
+        ],
+    }
+
+
+def utilization(work: dict[str, Any], index: int) -> dict[str, list[list[float]]]:
+    """{"together": [[seconds, per cent], ...], "burn_in": ...} of a card, of what was sampled."""
+    card, found = str(index), {}
+    answer = work["host"].get("mirrored")
+    facts = _facts(answer)
+    if answer and facts and card in answer["order"]:
+        samples, place = facts.get("samples") or [], answer["order"].index(card)
+        found[TOGETHER] = thinned(samples[place] if place < len(samples) else None)
+    burnt = _facts((work["cards"].get(card) or {}).get("burn"))
+    if burnt:
+        found[BURN_IN] = thinned(burnt.get("samples"))
+    return {kind: points for kind, points in found.items() if points}
+
+
+def thinned(samples: Any, most: int = POINTS) -> list[list[float]]:
+    """[[seconds, per cent]] of at most so many points: the means of neighbours."""
+    known = [[float(part) for part in each] for each in samples or () if _is_sample(each)]
+    size = max(1, math.ceil(len(known) / most))
+    groups = [known[at : at + size] for at in range(0, len(known), size)]
+    return [[round(_mean(part), 1) for part in zip(*group)] for group in groups]  # noqa: B905
+
+
+def _facts(answer: dict[str, Any] | None) -> Any:
+    """What a program has measured; None where it has not answered."""
+    return answer["facts"] if answer and not answer["error"] else None
+
+
+def _way(label: str) -> tuple[str, int]:
+    """(way, GPUs) of a label as "float32 4"; ("float32", 0) of one that is no part of this."""
+    name, _, count = label.rpartition(" ")
+    if name in WAYS and count.isdigit():
+        return WAYS[name], int(count)
+    return WAYS["float32"], 0
+
+
+def _is_rate(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value) and value > 0
+
+
+def _is_sample(each: Any) -> bool:
+    return (
+        isinstance(each, list)
+        and len(each) == 2
+        and all(isinstance(part, (int, float)) and math.isfinite(part) for part in each)
+        and each[0] >= 0
+        and 0 <= each[1] <= 100
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
