@@ -74,7 +74,8 @@ ALLOWED: dict[str, set[str]] = {
     "collection": {"errors", "joined"},
     # A log is judged by the rules that lie in the collection.
     "doctor": {"collection", "report"},
-    "acceptance": {"collection", "report"},
+    # Reads the verdicts that a run left in its project.
+    "acceptance": {"collection", "errors", "inputs", "report"},
     # Text for people; its scripts run on hosts.
     "examples": {"errors"},
     # Reads what accept and the runs left in a project; names are compared as an inventory's.
