@@ -32,7 +32,7 @@ unit: setup ## Tests that need no host
 
 hosts: setup ## Tests on local hosts over SSH, Molecule and a virtual machine among them
 	@scripts/setup --machines
-	$(PYTEST) -q -n 3 --dist loadfile --durations=40 -m 'hosts and not slow'
+	$(PYTEST) -q -n 2 --dist loadfile --durations=30 -m 'hosts and not slow'
 
 test-all: setup lint unit ## All of `make test` and the slow ones (DKMS build, all damage, all scenarios, every TensorFlow patch, a browser, drivers and kernels on virtual machines)
 	@scripts/setup --browser --machines
