@@ -11,6 +11,9 @@ from provision import collection, inputs
 from provision.errors import ProvisionError
 from provision.report import cures
 
+# The last acceptance, in a project's report/.
+FILE = "acceptance.json"
+
 
 def lines(report: Mapping[str, Any]) -> Iterator[str]:
     """The lines of report/acceptance.json: a host's verdict, and one line for each fault."""
@@ -29,7 +32,7 @@ def ended(folder: Path, run: Mapping[str, Any]) -> list[str]:
     That is where `gpu_accept` wishes it. What is wrong with a host stands in the run's own report.
     """
     try:
-        report = json.loads(inputs.read(folder / "acceptance.json"))
+        report = json.loads(inputs.read(folder / FILE))
         # Both have the time of this machine, in one format.
         if report["finished"] < run["started"]:
             return []

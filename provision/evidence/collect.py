@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from provision import __version__, inputs
+from provision import __version__, acceptance, inputs
 from provision.errors import InputError
 from provision.evidence.document import (
     ACCEPTANCE_FORMAT,
@@ -26,7 +26,7 @@ from provision.inventory import did_you_mean
 from provision.lock import Lock
 from provision.report import failed_checks, runs
 
-ACCEPTANCE = Path("report") / "acceptance.json"
+ACCEPTANCE = Path("report") / acceptance.FILE
 _REPORT = {"format": int, "finished": TEXT_OR_NULL, "lock_digest": TEXT_OR_NULL, "hosts": dict}
 _HOST = {"status": str, "message": str}
 

@@ -36,7 +36,7 @@ class Acceleration:
     def arguments(self) -> list[str]:
         """qemu's options. The emulated processor has AVX, which TensorFlow needs.
 
-        Without its SVM ("max,-svm") qemu 7.2 boots none of the lab's machines.
+        It keeps its SVM: with "max,-svm" qemu 7.2 did not boot a Debian 12 machine (two tries).
         """
         if self.emulated:
             return ["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "max"]

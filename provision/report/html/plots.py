@@ -22,7 +22,7 @@ STAND_IN = (
 )
 # The picture of rates, and that of one card's utilisation, in their own units; and the rooms that
 # their labels take. A digit of a label is about DIGIT wide.
-WIDTH, HEIGHT, TOP, RIGHT, BOTTOM, DIGIT = 360.0, 230.0, 10.0, 350.0, 190.0, 7.0
+TOP, RIGHT, BOTTOM, DIGIT = 10.0, 350.0, 190.0, 7.0
 CARD_WIDTH, CARD_LEFT, CARD_TOP, CARD_BOTTOM = 160.0, 42.0, 8.0, 50.0
 # Two numbers below an axis need so much room.
 APART = 22.0
@@ -63,7 +63,7 @@ class Course:
 
     @property
     def points(self) -> str:
-        return " ".join(f"{mark.x},{mark.y}" for mark in self.marks)
+        return _points(self.marks)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Busy:
 
     @property
     def points(self) -> str:
-        return " ".join(f"{mark.x},{mark.y}" for mark in self.line)
+        return _points(self.line)
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,11 @@ def loads(verdict: Mapping[str, Any]) -> list[Load] | None:
         if cards or missing:
             found.append(Load(title, cards, missing))
     return found
+
+
+def _points(marks: Sequence[Mark]) -> str:
+    """The points of an SVG line."""
+    return " ".join(f"{mark.x},{mark.y}" for mark in marks)
 
 
 def _stands_in(verdict: Mapping[str, Any]) -> bool:

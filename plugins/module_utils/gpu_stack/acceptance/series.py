@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from ..type_checking import TYPE_CHECKING
+from .checks import computing
 
 if TYPE_CHECKING:
     from typing import Any, Sequence
@@ -35,22 +36,20 @@ def scaling(work: dict[str, Any]) -> dict[str, Any] | None:
     if shown is None:
         return None
     like = [facts["rates"] for facts in alone if facts["batch"] == shown["batch"]]
-    rates: dict[tuple[str, int], float | None] = {}
-    for label in shown["left_out"]:
-        rates[_way(label)] = None
-    for label in sorted({label for each in like for label in each}):
-        values = sorted(each[label] for each in like if _is_rate(each.get(label)))
+    rates: dict[str, float | None] = dict.fromkeys(shown["left_out"])
+    for label in {label for each in like for label in each}:
+        values = [each[label] for each in like if _is_rate(each.get(label))]
         if values:
-            rates[_way(label)] = values[len(values) // 2]
-    rates.update((_way(label), value) for label, value in shown["rates"].items() if _is_rate(value))
+            rates[label] = computing.median(values)
+    rates.update((label, value) for label, value in shown["rates"].items() if _is_rate(value))
+    known = {way: rates[label] for label in rates for way in [_way(label)] if way}
     order = list(WAYS.values())
-    known = sorted((way for way in rates if way[1]), key=lambda way: (order.index(way[0]), way[1]))
     return {
         "model": shown["model"],
         "batch": shown["batch"],
         "rates": [
-            {"way": way, "gpus": count, "images_per_second": rates[way, count]}
-            for way, count in known
+            {"way": way, "gpus": count, "images_per_second": known[way, count]}
+            for way, count in sorted(known, key=lambda way: (order.index(way[0]), way[1]))
         ],
     }
 
@@ -82,12 +81,10 @@ def _facts(answer: dict[str, Any] | None) -> Any:
     return answer["facts"] if answer and not answer["error"] else None
 
 
-def _way(label: str) -> tuple[str, int]:
-    """(way, GPUs) of a label as "float32 4"; ("float32", 0) of one that is no part of this."""
+def _way(label: str) -> tuple[str, int] | None:
+    """(way, GPUs) of a label as "float32 4"; None of one that is no part of this."""
     name, _, count = label.rpartition(" ")
-    if name in WAYS and count.isdigit():
-        return WAYS[name], int(count)
-    return WAYS["float32"], 0
+    return (WAYS[name], int(count)) if name in WAYS and count.isdigit() else None
 
 
 def _is_rate(value: Any) -> bool:
