@@ -13,9 +13,13 @@ from gpu_stack.acceptance import runner
 from gpu_stack.acceptance.runner import Runner
 from gpu_stack.host.context import Context, Result
 
+from tests.collection import GPU_STACK
+
 COMMON = "import json, os, sys\ngiven = json.loads(sys.argv[1])\n"
+PROGRAMS = GPU_STACK / "acceptance" / "programs"
 SOURCES = {
     "__init__.py": "",
+    runner.MAIN: (PROGRAMS / runner.MAIN).read_text("utf-8"),
     "says.py": COMMON
     + "print('a library speaks')\nprint('PROVISION ' + json.dumps({'given': given, "
     "'uid': os.getuid(), 'groups': os.getgroups(), 'cwd': sys.path[0], "

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..host.context import Context, Result
 
 MARK = "PROVISION "
+# The file among the programs that starts one by its name.
+MAIN = "__main__.py"
 # The user and group `nobody`, on Debian and Ubuntu.
 NOBODY = 65534
 # On a disk: /tmp may be memory, and models are large.
@@ -32,11 +34,6 @@ PLACE, PREFIX = "/var/tmp", "provision-accept-"  # noqa: S108 mkdtemp's folders 
 OLD = 7 * 24 * 3600
 # Enough of a program's last words to name its error.
 WORDS = 12
-# -I: Python imports nothing from its working directory, which is told to it here alone.
-START = (
-    "import runpy, sys; folder, name = sys.argv[1:3]; sys.path.insert(0, folder); "
-    "del sys.argv[:2]; runpy.run_module('programs.' + name, run_name='__main__', alter_sys=False)"
-)
 
 # error: why there are no facts; log: the program's last lines then; silent: its time was over, and
 # it was ended.
@@ -46,8 +43,8 @@ Answer = collections.namedtuple("Answer", "facts error log silent")
 class Runner:
     """Programs in the host's TensorFlow; a context manager, which keeps their folder.
 
-    sources: {file name: text} of the programs. python: TensorFlow's. variables: the file with the
-    variables of GPU programs. Raises OSError where the folder can't be made.
+    sources: {file name: text} of the programs, with MAIN. python: TensorFlow's. variables: the file
+    with the variables of GPU programs. Raises OSError where the folder can't be made.
     """
 
     def __init__(
@@ -103,7 +100,8 @@ class Runner:
             CUDA_DEVICE_ORDER="PCI_BUS_ID",
         )
         argv = [
-            *_without_rights(), self.python, "-I", "-B", "-c", START, self._folder, program,
+            *_without_rights(), self.python, "-I", "-B",
+            os.path.join(self._folder, "programs", MAIN), program,
             json.dumps(dict(given, folder=scratch)),
         ]  # fmt: skip
         try:

@@ -15,13 +15,8 @@ from typing import Any, Iterator
 
 from .common import MARK
 
-# -I: Python imports nothing from its working directory.
-START = (
-    "import runpy, sys; folder, name = sys.argv[1:3]; sys.path.insert(0, folder); "
-    "del sys.argv[:2]; runpy.run_module('programs.' + name, run_name='__main__', alter_sys=False)"
-)
-FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-COMMAND = [sys.executable, "-I", "-B", "-c", START, FOLDER]
+MAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
+COMMAND = [sys.executable, "-I", "-B", MAIN]
 
 
 @contextlib.contextmanager
