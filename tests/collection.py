@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = ROOT / "plugins"
 # What the look consists of, and what holds a host for a run.
 GPU_STACK = PLUGINS / "module_utils" / "gpu_stack"
+# What TensorFlow's own Python runs on hosts for an acceptance.
+PROGRAMS = ROOT / "playbooks" / "files" / "acceptance" / "programs"
 RUN_LOCK = PLUGINS / "module_utils" / "run_lock"
 NAME = "provision.gpu"
 # Where Python finds the collection by its name, as Ansible does; scripts/setup makes it.

@@ -13,7 +13,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils import host_options
 
-PROGRAMS = Path(__file__).resolve().parent.parent / "module_utils/gpu_stack/acceptance/programs"
+PROGRAMS = Path(__file__).resolve().parents[2] / "playbooks/files/acceptance/programs"
 OPTIONS = ("tensorflow_root",)
 
 

@@ -9,14 +9,15 @@ import time
 from pathlib import Path
 
 import pytest
-from gpu_stack.acceptance import runner
+from ansible_collections.provision.gpu.plugins.action import gpu_acceptance
+from gpu_stack.acceptance import runner, work
 from gpu_stack.acceptance.runner import Runner
 from gpu_stack.host.context import Context, Result
 
-from tests.collection import GPU_STACK
+from provision import collection
+from tests.collection import PROGRAMS
 
 COMMON = "import json, os, sys\ngiven = json.loads(sys.argv[1])\n"
-PROGRAMS = GPU_STACK / "acceptance" / "programs"
 SOURCES = {
     "__init__.py": "",
     runner.MAIN: (PROGRAMS / runner.MAIN).read_text("utf-8"),
@@ -41,6 +42,16 @@ def programs(tmp_path: Path) -> Runner:
     variables = tmp_path / "gpu.env"
     variables.write_text('# a comment\nXLA_FLAGS="--xla_gpu_cuda_data_dir=/usr/lib/cuda"\n')
     return Runner(Context(), SOURCES, sys.executable, str(variables))
+
+
+def test_every_program_that_is_asked_is_in_a_project_and_sent_to_the_host() -> None:
+    asked = {*work.ON_EACH, *work.ON_EACH_REAL, *work.ON_ALL, work.BURN, work.LISTED}
+    files = {f"{name}.py" for name in asked - {work.BY_UUID, work.BY_INDEX}} | {runner.MAIN}
+    sent = gpu_acceptance.programs()
+    assert files <= sent.keys()
+    folder = f"{collection.IN_TREE}playbooks/files/acceptance/programs/"
+    tree = {path: data for path, data in collection.read().items() if path.startswith(folder)}
+    assert tree == {folder + name: text.encode() for name, text in sent.items()}
 
 
 def test_a_program_answers_with_its_last_marked_line(programs: Runner) -> None:

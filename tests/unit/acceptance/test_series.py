@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from gpu_stack.acceptance import judge, series
-from gpu_stack.acceptance.programs import card as programs_card
 
+from tests.collection import PROGRAMS, loaded
 from tests.unit.acceptance import trained
 from tests.unit.acceptance.test_schema import valid
 from tests.unit.acceptance.worked import burnt, worked
 
+programs_card = loaded(PROGRAMS / "card.py")
 NAN, INFINITE = float("nan"), float("inf")
 
 
@@ -167,7 +168,7 @@ class Busy:
 
 
 def sampled(*cards: Busy, seconds: float = 0) -> Any:
-    sampler = programs_card.Sampler(cards, seconds)  # type: ignore[arg-type]
+    sampler = programs_card.Sampler(cards, seconds)
     sampler._pause /= 100
     with sampler:
         deadline = time.monotonic() + 10
