@@ -63,6 +63,8 @@ def test_every_check_of_the_work_has_a_fault() -> None:
         burnt(paces=[24.0] * 100 + [21.6] * 600),
         burnt(paces=[24.0] * 350 + [3.0] + [24.0] * 349),
         burnt(paces=[3.0] + [24.0] * 699),
+        # Of two intervals both count: neither is the measure.
+        burnt(paces=[24.0, 32.0] + [24.0] * 8),
     ],
 )
 def test_a_card_that_bears_the_burn_in_is_ok(change: Callable[[dict[str, Any]], None]) -> None:

@@ -7,9 +7,9 @@ print anything: what is no number is left out, and a verdict has no more of them
 from __future__ import annotations
 
 import math
+from statistics import median
 
 from ..type_checking import TYPE_CHECKING
-from .checks import computing
 
 if TYPE_CHECKING:
     from typing import Any, Sequence
@@ -40,7 +40,7 @@ def scaling(work: dict[str, Any]) -> dict[str, Any] | None:
     for label in {label for each in like for label in each}:
         values = [each[label] for each in like if _is_rate(each.get(label))]
         if values:
-            rates[label] = computing.median(values)
+            rates[label] = median(values)
     rates.update((label, value) for label, value in shown["rates"].items() if _is_rate(value))
     known = {way: rates[label] for label in rates for way in [_way(label)] if way}
     order = list(WAYS.values())

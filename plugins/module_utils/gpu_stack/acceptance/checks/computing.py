@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from ...type_checking import TYPE_CHECKING
 from ..findings import DEGRADED, FAILED, finding, measured, not_applicable, ok
 from .names import NAMES, unasked
@@ -227,17 +229,13 @@ def burn_in(card: dict[str, Any]) -> dict[str, Any]:
 
 
 def first(paces: list[float]) -> float:
-    """The pace of the first fifth, by its median: one slow interval says nothing."""
+    """The pace of the first fifth, by its median: of several intervals a slow one says nothing."""
     return median(paces[: max(1, len(paces) // 5)])
 
 
 def last(paces: list[float]) -> float:
     """The pace of the last fifth, by its median."""
     return median(paces[-max(1, len(paces) // 5) :])
-
-
-def median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
 
 
 def visible(card: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ moving far. A mean would be drawn to the sick card that it is to find.
 
 from __future__ import annotations
 
+from statistics import median
+
 from ...type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,14 +20,6 @@ ENOUGH = 3
 DEVIATIONS = 3.5 * 1.4826
 # Of a figure's `better`; the other is "higher".
 LOWER = "lower"
-
-
-def median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def bound(values: Sequence[float], share: float, better: str) -> float | None:

@@ -7,6 +7,7 @@ threshold: it would be the first to see a fault, and which it was does not depen
 from __future__ import annotations
 
 import collections
+from statistics import median
 
 from ...type_checking import TYPE_CHECKING
 from ..figures import figures
@@ -108,7 +109,7 @@ class Rates:
             why = "the median of {0} like {1} is {2}".format(
                 len(values),
                 "hosts" if subject.gpu is None else "cards",
-                number(bounds.median(values)),
+                number(median(values)),
             )
             self._told[key] = None if limit is None else Lesson(limit, FLEET, why)
         return self._told[key]
@@ -119,7 +120,7 @@ class Rates:
         if limit is None:
             return None
         why = "its median of {0} earlier acceptances is {1}".format(
-            len(values), number(bounds.median(values))
+            len(values), number(median(values))
         )
         return Lesson(limit, HISTORY, why)
 
@@ -127,7 +128,7 @@ class Rates:
         """(action, how): a cause that like cards share is not the card's."""
         values = self._fleet[subject.like, figure["name"]]
         enough = len(values) >= bounds.ENOUGH
-        if enough and bounds.worse(bounds.median(values), first.limit, figure["better"]):
+        if enough and bounds.worse(median(values), first.limit, figure["better"]):
             return "configure", SHARED
         if subject.gpu is None:
             return "watch", ""
