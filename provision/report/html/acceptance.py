@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from provision import __version__
 from provision.report.html import plots
-from provision.report.html.figures import Past, figures
+from provision.report.html.figures import LINE, Past, figures
 from provision.report.html.page import environment, style
 from provision.report.reading import clean, plural
 
@@ -72,7 +72,8 @@ def render(report: Mapping[str, Any], blamed: Blamed, past: Past) -> bytes:
     `past`: by UUID and figure, what former acceptances measured.
     """
     css = Markup(style())  # noqa: S704 (our own file)
-    text = _template().render(page=Page(report, blamed, past), style=css)
+    frames = {"line": LINE, "rates": plots.RATES, "card": plots.CARD}
+    text = _template().render(page=Page(report, blamed, past), frames=frames, style=css)
     return text.encode()
 
 

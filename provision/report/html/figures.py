@@ -23,8 +23,21 @@ TEACHERS = {
     "host": "this host's other cards",
     "inventory": "the inventory",
 }
-# Of the picture, in its own units, and the room around the line.
-WIDTH, HEIGHT, ROOM = 160.0, 36.0, 5.0
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A picture's size, and where in it the values are drawn, in the picture's own units."""
+
+    width: int
+    height: int
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+LINE = Frame(160, 36, left=5, top=5, right=155, bottom=31)
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,7 @@ def _figure(check: Mapping[str, Any], past: Mapping[str, Sequence[Any]]) -> Figu
     low, high = _range(values if limit is None else [*values, limit])
     dots = [
         Dot(
-            round(ROOM + place * (WIDTH - 2 * ROOM) / (len(values) - 1), 1),
+            round(LINE.left + place * (LINE.right - LINE.left) / (len(values) - 1), 1),
             _height(number, low, high),
             bool(entry.good),
             f"{clean(entry.day)}: {three_digits(number)} {unit}".strip(),
@@ -114,7 +127,7 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _height(value: float, low: float, high: float) -> float:
-    return round(HEIGHT - ROOM - (value - low) / (high - low) * (HEIGHT - 2 * ROOM), 1)
+    return round(LINE.bottom - (value - low) / (high - low) * (LINE.bottom - LINE.top), 1)
 
 
 def three_digits(value: float) -> str:

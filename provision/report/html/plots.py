@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from provision.report.html.figures import three_digits
+from provision.report.html.figures import Frame, three_digits
 from provision.report.reading import clean, plural
 
 # The ways to train of a verdict, in its words: {way: the class of its line}.
@@ -20,10 +20,11 @@ WAYS = {"float32": "plain", "mixed precision": "mixed", "XLA": "xla"}
 STAND_IN = (
     "Not drawn: logical CPU devices stood in for the GPUs, and what they did says nothing of a GPU."
 )
-# The picture of rates, and that of one card's utilisation, in their own units; and the rooms that
-# their labels take. A digit of a label is about DIGIT wide.
-TOP, RIGHT, BOTTOM, DIGIT = 10.0, 350.0, 190.0, 7.0
-CARD_WIDTH, CARD_LEFT, CARD_TOP, CARD_BOTTOM = 160.0, 42.0, 8.0, 50.0
+# The picture of rates, whose labels want more room at the left by their digits, each about DIGIT
+# wide; and that of one card's utilisation.
+RATES = Frame(360, 230, left=26, top=10, right=350, bottom=190)
+DIGIT = 7.0
+CARD = Frame(160, 66, left=42, top=8, right=156, bottom=50)
 # Two numbers below an axis need so much room.
 APART = 22.0
 # Above so many seconds an axis is in minutes.
@@ -125,12 +126,12 @@ def rates(verdict: Mapping[str, Any]) -> Rates | None:
         0.0,
     )
     steps = _steps(highest)
-    left = round(26 + DIGIT * max(len(_plain(step)) for step in steps), 1)
+    left = round(RATES.left + DIGIT * max(len(_plain(step)) for step in steps), 1)
 
     def place(count: float, value: float) -> Mark:
         return Mark(
-            round(left + count / counts[-1] * (RIGHT - left), 1),
-            round(BOTTOM - value / steps[-1] * (BOTTOM - TOP), 1),
+            round(left + count / counts[-1] * (RATES.right - left), 1),
+            round(RATES.bottom - value / steps[-1] * (RATES.bottom - RATES.top), 1),
             f"{plural(int(count), 'GPU')}: {three_digits(value)} images a second",
         )
 
@@ -252,8 +253,8 @@ def _busy(gpu: str, samples: Sequence[tuple[float, float]]) -> Busy:
     mean = sum(percents) / len(percents)
     line = [
         Mark(
-            round(CARD_LEFT + (moment / last if last else 0) * (CARD_WIDTH - 4 - CARD_LEFT), 1),
-            round(CARD_BOTTOM - percent / 100 * (CARD_BOTTOM - CARD_TOP), 1),
+            round(CARD.left + (moment / last if last else 0.0) * (CARD.right - CARD.left), 1),
+            round(CARD.bottom - percent / 100 * (CARD.bottom - CARD.top), 1),
             "",
         )
         for moment, percent in samples

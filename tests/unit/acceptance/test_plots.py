@@ -105,9 +105,9 @@ def test_the_line_of_ideal_scaling_is_one_gpus_rate_times_their_number() -> None
     assert [tick.text for tick in found.across] == ["1", "2", "4"]
     # 400 would be ideal, and is the top of the picture; 200 is in its middle.
     assert course.ideal is not None
-    assert (course.ideal.x, course.ideal.y) == (plots.RIGHT, plots.TOP)
-    assert course.marks[-1].x == plots.RIGHT
-    assert course.marks[-1].y == (plots.TOP + plots.BOTTOM) / 2
+    assert (course.ideal.x, course.ideal.y) == (plots.RATES.right, plots.RATES.top)
+    assert course.marks[-1].x == plots.RATES.right
+    assert course.marks[-1].y == (plots.RATES.top + plots.RATES.bottom) / 2
     assert course.marks[0].y == found.up[1].at
     assert course.marks[-1].text == "4 GPUs: 200 images a second"
 
