@@ -20,8 +20,9 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance
 from ansible_collections.provision.gpu.plugins.plugin_utils import project
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain
 
-# What the playbook registers: the answers, and those of hosts that were asked again.
-ANSWER, AGAIN = "gpu_acceptance", "gpu_acceptance_again"
+# What the playbook registers: the answers, what was first found in them, and the answers of hosts
+# that were asked again.
+ANSWER, SUSPECTS, AGAIN = "gpu_acceptance", "gpu_suspects", "gpu_acceptance_again"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
@@ -41,7 +42,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         verdicts = _verdicts(task_vars)
         folder = str(_home(task_vars) / "report" / history.FOLDER)
         now = time.time()
-        judged = judgement.teach(verdicts, history.read(folder, warnings.append, verdicts), now)
+        judged = _settled(task_vars) if options["final"] else None
+        if judged is None:
+            earlier = history.read(folder, warnings.append, verdicts)
+            judged = judgement.teach(verdicts, earlier, now)
         result["changed"] = False
         if options["final"]:
             last = {
@@ -56,6 +60,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             }
         else:
             result["suspects"] = judgement.suspects(judged)
+            if not result["suspects"]:
+                result["settled"] = judged
         if warnings:
             # The second is for the report: Ansible makes something else of its own.
             result["warnings"] = result["history_warnings"] = warnings
@@ -76,6 +82,13 @@ def _verdicts(task_vars: dict[str, Any]) -> dict[str, dict[str, Any]]:
         if first is not None:
             found[str(name)] = first if second is None else retrial.merged(first, second)
     return found
+
+
+def _settled(task_vars: dict[str, Any]) -> dict[str, Any] | None:
+    """What was first judged, where no host was asked again: the history of many hosts is long."""
+    name = next(iter(task_vars["ansible_play_hosts"]))
+    settled = (task_vars["hostvars"].raw_get(name).get(SUSPECTS) or {}).get("settled")
+    return None if settled is None else plain(settled)
 
 
 def _verdict(known: dict[str, Any], register: str) -> dict[str, Any] | None:

@@ -7,7 +7,8 @@ short_description: Judge the figures of all hosts of an acceptance
 description:
   - Compares what C(provision.gpu.gpu_acceptance) measured on the hosts of this play with the
     catalog, with like cards and with former acceptances. Works on the controller, once a run.
-  - Reads the answers from the variables C(gpu_acceptance) and C(gpu_acceptance_again) of the hosts.
+  - Reads the answers from the variables C(gpu_acceptance) and C(gpu_acceptance_again) of the hosts,
+    and from C(gpu_suspects) what is settled.
   - Adds the figures to C(report/acceptance-history/) of the project, in check mode too.
   - Never fails for what it finds. C(hosts) says it.
 options:
@@ -39,6 +40,10 @@ history_warnings:
   type: list
   elements: str
   returned: where there are any
+settled:
+  description: What C(judged) will be, as no host is to be asked again.
+  type: dict
+  returned: without C(final), where there are no suspects
 suspects:
   description: The hosts on which a rate is too low, to be asked again.
   type: list

@@ -126,6 +126,31 @@ def test_a_card_that_lost_speed_is_known_from_its_history(project: Path) -> None
     assert "its median of 3 earlier acceptances is 14" in said
 
 
+# What the project's copy of history.py gets: each reading leaves a letter.
+COUNTED = """
+
+_read = read
+
+
+def read(folder, *more):
+    with open({path!r}, "a") as stream:
+        stream.write("r")
+    return _read(folder, *more)
+"""
+
+
+def test_the_history_is_read_once_unless_a_suspect_is_tried_again(project: Path) -> None:
+    counted = project / "readings"
+    (module,) = project.glob("collections/**/acceptance/teaching/history.py")
+    module.write_text(module.read_text("utf-8") + COUNTED.format(path=str(counted)), "utf-8")
+    says = answers(gpu01=14, gpu02=[14, 9, 14], gpu03=14)
+    examined.ask(project, "accept", says=says)
+    assert counted.read_text() == "r"
+    assert rate(project, "gpu02")["threshold"]["source"] == "fleet"
+    examined.ask(project, "accept", says=says)
+    assert counted.read_text() == "rrr"
+
+
 def test_a_spoiled_history_is_a_warning_and_kept_aside(project: Path) -> None:
     says = answers(gpu01=14, gpu02=14, gpu03=14)
     examined.ask(project, "accept", says=says)
