@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,18 @@ class Text(HTMLParser):
     def handle_data(self, data: str) -> None:
         if data.strip():
             self.pieces.append(" ".join(data.split()))
+
+
+def test_a_value_that_stands_without_its_column_is_named_as_that_is() -> None:
+    """On paper and on phones the table's head is not shown."""
+    source = page(gpu01=entry(machine()))
+    head = source.partition("<table>\n<thead>")[2].partition("</thead>")[0]
+    columns = [part for part in head.split('<th scope="col">') if part.strip("<tr>")]
+    row = source.partition("<tbody>\n<tr>")[2].partition("\n")[0]
+    names = re.findall(r'data-is="([^"]+)"', row)
+    # What these are is seen.
+    assert [name for name in columns if name not in ("Host", "Verdict", "Model", "UUID")] == names
+    assert row.count("<td") == len(columns) - 1
 
 
 @pytest.fixture(scope="module")

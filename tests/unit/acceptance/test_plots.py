@@ -307,6 +307,20 @@ def test_the_page_never_scrolls_sideways(width: int, wide: str, browser: Any) ->
     assert browser.ask(f"{inner}.filter(each => each.scrollWidth > each.clientWidth).length") == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "media"), [(320, ""), (390, ""), (720, "print")])
+def test_every_gpu_fits_a_phone_and_paper(width: int, media: str, wide: str, browser: Any) -> None:
+    browser.open(wide, width)
+    browser.call("Emulation.setEmulatedMedia", media=media)
+    too_wide = browser.ask(
+        "[document.querySelector('#gpus .scroll'), ...document.querySelectorAll('#gpus tr')]"
+        ".filter(each => each.scrollWidth > each.clientWidth).length"
+    )
+    overflow = browser.overflow()
+    browser.call("Emulation.setEmulatedMedia", media="")
+    assert (too_wide, overflow) == (0, 0)
+
+
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> str:
     made = scaled(*(3e5 * 2**power for power in range(7)), model="m" * 300)
