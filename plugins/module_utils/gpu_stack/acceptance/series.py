@@ -83,7 +83,7 @@ def _facts(answer: dict[str, Any] | None) -> Any:
 
 def _way(label: str) -> tuple[str, int] | None:
     """(way, GPUs) of a label as "float32 4"; None of one that is no part of this."""
-    name, _, count = label.rpartition(" ")
+    name, _space, count = label.rpartition(" ")
     return (WAYS[name], int(count)) if name in WAYS and count.isdigit() else None
 
 
