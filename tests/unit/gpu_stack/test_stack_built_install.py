@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gpu_stack.components.nvidia_driver import built_install, built_modules, signing
 from gpu_stack.host import package_lists
-from gpu_stack.host.apt_commands import RefusalError
+from gpu_stack.host.refusal import RefusalError
 
 from plugins.modules import driver_signed_module
 from tests.unit.gpu_stack import apt_host

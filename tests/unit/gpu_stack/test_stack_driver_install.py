@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from gpu_stack.components.nvidia_driver import driver_install, driver_method, make_log
 from gpu_stack.host import apt_commands, package_lists, service_starts
-from gpu_stack.host.apt_commands import RefusalError
 from gpu_stack.host.context import Context
+from gpu_stack.host.refusal import RefusalError
 
 from plugins.modules import driver_packages
 from tests.unit.gpu_stack import apt_host
