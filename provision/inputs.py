@@ -43,6 +43,17 @@ _KINDS = (
 _IGNORED = re.compile(r"^\.|~$|\.(pyc|pyo|swp|bak|rpm|md|txt|rst|orig|cfg|retry)$")
 
 
+def of_format(
+    document: Any, number: int, message: str, *, where: str, hint: str = ""
+) -> dict[str, Any]:
+    """The document. InputError with this message where it is none of the format `number`."""
+    if isinstance(document, dict) and document.get("format") == number:
+        return document
+    kind = type(document).__name__
+    got = f"format {document.get('format')!r}" if isinstance(document, dict) else kind
+    raise InputError(message, where=where, got=got, expected=f"format {number}", hint=hint)
+
+
 def read(path: Path, *, limit: int | None = MAX_BYTES) -> bytes:
     """The bytes of a regular file; at most `limit` and one more.
 

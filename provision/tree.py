@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -158,6 +158,15 @@ def write(root: Path, files: Mapping[str, bytes], *, version: str) -> Difference
             error, "the tree cannot be written", error.filename or str(root)
         ) from None
     return changes
+
+
+@contextlib.contextmanager
+def writing(where: Path, hint: str = "", what: str = "it") -> Iterator[None]:
+    """MachineError about the file or folder where what is written inside fails."""
+    try:
+        yield
+    except OSError as error:
+        raise MachineError.of(error, f"{what} cannot be written", where, hint) from None
 
 
 def write_file(path: Path, data: bytes) -> None:

@@ -165,7 +165,7 @@ class MottoRow(Row):
 
 ROWS = {{"{LOCKED}": list[MottoRow]}}
 IDENTITY = {{"{LOCKED}": ("platform", "version")}}
-NAMED = (("{LOCKED}", "platform", "platforms", "id"),)
+NAMED = {{"platforms": ("{LOCKED}.platform",)}}
 ''',
     f"provision/inventory/own/{LOCKED}.py": f'''"""The wish for a motto."""
 

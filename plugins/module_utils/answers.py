@@ -5,6 +5,7 @@ from __future__ import annotations
 from ansible.module_utils.basic import AnsibleModule
 
 # mypy reads gpu_stack as a package of its own.
+from .gpu_stack.host.refusal import RefusalError  # type: ignore[import-not-found]
 from .gpu_stack.type_checking import TYPE_CHECKING  # type: ignore[import-not-found]
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 def run(
     arguments: dict[str, Any],
     function: Settler,
-    refusal: type[Exception],
     addresses: bool = False,
     **checks: Any,
 ) -> None:
@@ -28,17 +28,17 @@ def run(
     module = AnsibleModule(argument_spec=arguments, supports_check_mode=True, **checks)
     if addresses:
         show_addresses_without_logins(module)
-    settle(module, function, refusal)
+    settle(module, function)
 
 
-def settle(module: AnsibleModule, function: Settler, refusal: type[Exception]) -> None:
+def settle(module: AnsibleModule, function: Settler) -> None:
     """Ends the module with what `function` returns for its parameters and check mode.
 
-    A `refusal` that it raises fails the module with its words; `warnings` become the module's.
+    A refusal that it raises fails the module with its words; `warnings` become the module's.
     """
     try:
         result = function(module.params, module.check_mode)
-    except refusal as error:
+    except RefusalError as error:
         module.fail_json(msg=str(error))
     for warning in result.pop("warnings", []):
         module.warn(warning)

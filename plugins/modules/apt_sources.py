@@ -55,7 +55,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, other_sources.settle, other_sources.RefusalError)
+    run(ARGUMENTS, other_sources.settle)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, archive_keys.settle, archive_keys.RefusalError)
+    run(ARGUMENTS, archive_keys.settle)
 
 
 if __name__ == "__main__":

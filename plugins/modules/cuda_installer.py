@@ -91,7 +91,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, installer.settle, installer.RefusalError, addresses=True)
+    run(ARGUMENTS, installer.settle, addresses=True)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, trees.settle, trees.RefusalError)
+    run(ARGUMENTS, trees.settle)
 
 
 if __name__ == "__main__":

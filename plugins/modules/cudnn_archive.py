@@ -166,7 +166,6 @@ def main() -> None:
     run(
         ARGUMENTS,
         bring.settle,
-        bring.RefusalError,
         addresses=True,
         required_if=[("state", "present", ["sha256"])],
     )

@@ -97,7 +97,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, debian_components.settle, debian_components.RefusalError, addresses=True)
+    run(ARGUMENTS, debian_components.settle, addresses=True)
 
 
 if __name__ == "__main__":

@@ -42,9 +42,6 @@ from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     module_kernels,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
-    RefusalError,
-)
 
 ARGUMENTS = {
     "container": {"type": "bool", "default": False},
@@ -53,7 +50,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, module_kernels.settle, RefusalError)
+    run(ARGUMENTS, module_kernels.settle)
 
 
 if __name__ == "__main__":

@@ -47,9 +47,6 @@ from ansible_collections.provision.gpu.plugins.module_utils.arguments import one
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     kernel_load,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
-    RefusalError,
-)
 
 ARGUMENTS = {
     "state": one_of("loaded", "rebooting", "without_nouveau", default="loaded"),
@@ -58,7 +55,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, kernel_load.settle, RefusalError)
+    run(ARGUMENTS, kernel_load.settle)
 
 
 if __name__ == "__main__":

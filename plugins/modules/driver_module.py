@@ -59,9 +59,6 @@ from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     dkms,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
-    RefusalError,
-)
 
 ARGUMENTS = {
     "version": {"type": "str", "required": True},
@@ -72,7 +69,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, dkms.settle, RefusalError)
+    run(ARGUMENTS, dkms.settle)
 
 
 if __name__ == "__main__":

@@ -147,9 +147,6 @@ from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     driver_install,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
-    RefusalError,
-)
 
 ARGUMENTS = {
     "state": one_of("offered", "present", "others_absent", default="offered"),
@@ -178,7 +175,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, driver_install.settle, RefusalError)
+    run(ARGUMENTS, driver_install.settle)
 
 
 if __name__ == "__main__":

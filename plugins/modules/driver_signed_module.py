@@ -52,9 +52,6 @@ from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAI
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     built_install,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
-    RefusalError,
-)
 
 REQUIRED = {"type": "list", "elements": "str", "required": True}
 ARGUMENTS = {
@@ -66,7 +63,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, built_install.settle, RefusalError)
+    run(ARGUMENTS, built_install.settle)
 
 
 if __name__ == "__main__":

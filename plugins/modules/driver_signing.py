@@ -51,9 +51,6 @@ from ansible_collections.provision.gpu.plugins.module_utils.arguments import one
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     signing_key,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
-    RefusalError,
-)
 
 ARGUMENTS = {
     "state": one_of("present", "absent", default="present"),
@@ -63,7 +60,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, signing_key.settle, RefusalError)
+    run(ARGUMENTS, signing_key.settle)
 
 
 if __name__ == "__main__":

@@ -116,9 +116,6 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host impor
     package_install,
     package_removal,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
-    RefusalError,
-)
 
 ARGUMENTS = {
     "component": {"type": "str", "required": True},
@@ -137,11 +134,7 @@ PACKAGES = {"present": package_install, "offered": package_install, "absent": pa
 
 
 def main() -> None:
-    run(
-        ARGUMENTS,
-        lambda params, check_mode: PACKAGES[params["state"]].settle(params, check_mode),
-        RefusalError,
-    )
+    run(ARGUMENTS, lambda params, check_mode: PACKAGES[params["state"]].settle(params, check_mode))
 
 
 if __name__ == "__main__":

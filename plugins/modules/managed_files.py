@@ -185,7 +185,7 @@ def main() -> None:
         result = managed_files.settle(
             context, params, [*params["others"], *owned], module.check_mode
         )
-    except (managed_files.RefusedError, OSError) as error:
+    except (managed_files.RefusalError, OSError) as error:
         module.fail_json(msg=str(error))
     differences = result.pop("differences")
     if module._diff:

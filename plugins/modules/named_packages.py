@@ -64,9 +64,6 @@ packages:
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import named_packages
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
-    RefusalError,
-)
 
 ARGUMENTS = {
     "names": {"type": "list", "elements": "str", "required": True},
@@ -78,7 +75,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, named_packages.settle, RefusalError)
+    run(ARGUMENTS, named_packages.settle)
 
 
 if __name__ == "__main__":

@@ -68,9 +68,6 @@ from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     other_driver,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
-    RefusalError,
-)
 
 ARGUMENTS = {
     "source": {
@@ -84,7 +81,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, other_driver.settle, RefusalError)
+    run(ARGUMENTS, other_driver.settle)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, apt_commands.settle_holds, apt_commands.RefusalError)
+    run(ARGUMENTS, apt_commands.settle_holds)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, repository_key.settle, repository_key.RefusalError, addresses=True)
+    run(ARGUMENTS, repository_key.settle, addresses=True)
 
 
 if __name__ == "__main__":

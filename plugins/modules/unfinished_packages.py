@@ -45,9 +45,6 @@ from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAI
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (
     unfinished_packages,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.apt_commands import (
-    RefusalError,
-)
 
 ARGUMENTS = {
     "ours": {"type": "list", "elements": "str", "required": True},
@@ -58,7 +55,7 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    run(ARGUMENTS, unfinished_packages.settle, RefusalError)
+    run(ARGUMENTS, unfinished_packages.settle)
 
 
 if __name__ == "__main__":

@@ -45,30 +45,24 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     "degraded": ("watch", "reset", "reboot", "service"),
     "user": ("nothing",),
 }
-# (part, its field, the part with a row of that value, the field of that row)
-NAMED: tuple[tuple[str, str, str, str], ...] = (
-    ("drivers", "platform", "platforms", "id"),
-    ("drivers", "branch", "driver_branches", "branch"),
-    ("transitional", "platform", "platforms", "id"),
-    ("transitional", "installs", "driver_branches", "branch"),
-    ("cuda", "platform", "platforms", "id"),
-    ("cuda", "release", "cuda_releases", "release"),
-    ("tensorflow", "cuda", "cuda_releases", "release"),
-    ("nvidia_sources", "platform", "platforms", "id"),
-    ("nvidia_sources", "signed_by", "nvidia_keys", "fingerprint"),
-    ("nvidia_sources", "drivers", "driver_branches", "branch"),
-    ("engines", "platform", "platforms", "id"),
-    *(named for own in OWN.values() for named in own.NAMED),
-)
-# (part, the field with a branch or release, the field with versions of it)
-UNDER: tuple[tuple[str, str, str], ...] = (
-    ("drivers", "branch", "version"),
-    ("driver_branches", "branch", "first"),
-    ("driver_branches", "branch", "newest"),
-    ("tensorflow", "release", "patches"),
-    ("cuda", "release", "version"),
-    ("cuda_releases", "release", "versions"),
-)
+# {part whose rows are named: "part.field" that name them, by the one field of their identity}
+NAMED: dict[str, tuple[str, ...]] = {
+    "platforms": (
+        *("drivers.platform", "transitional.platform", "cuda.platform"),
+        *("nvidia_sources.platform", "engines.platform"),
+    ),
+    "driver_branches": ("drivers.branch", "transitional.installs", "nvidia_sources.drivers"),
+    "cuda_releases": ("cuda.release", "tensorflow.cuda"),
+    "nvidia_keys": ("nvidia_sources.signed_by",),
+}
+# {part: (the field with a branch or release, the fields with versions of it)}
+UNDER: dict[str, tuple[str, ...]] = {
+    "drivers": ("branch", "version"),
+    "driver_branches": ("branch", "first", "newest"),
+    "tensorflow": ("release", "patches"),
+    "cuda": ("release", "version"),
+    "cuda_releases": ("release", "versions"),
+}
 # (part, the field with a window's first version, the field with its last; None: open)
 WINDOWS: tuple[tuple[str, str, str], ...] = (
     ("generations", "driver_first", "driver_last"),
@@ -125,8 +119,11 @@ def _twice(catalog: Catalog) -> Iterator[Fault]:
 
 
 def _unknown(catalog: Catalog) -> Iterator[Fault]:
-    for part, field, target, target_field in NAMED:
-        values = [str(getattr(row, target_field)) for row in catalog.rows(target)]
+    every = (NAMED, *(own.NAMED for own in OWN.values()))
+    named = [(target, name) for rows in every for target, names in rows.items() for name in names]
+    for target, name in named:
+        (identity,), (part, field) = IDENTITY[target], name.split(".")
+        values = [str(getattr(row, identity)) for row in catalog.rows(target)]
         for row in catalog.rows(part):
             for value in _values(getattr(row, field)):
                 if value not in values:
@@ -135,7 +132,8 @@ def _unknown(catalog: Catalog) -> Iterator[Fault]:
 
 
 def _under_another(catalog: Catalog) -> Iterator[Fault]:
-    for part, heading, field in UNDER:
+    under = [(part, heading, field) for part, (heading, *rest) in UNDER.items() for field in rest]
+    for part, heading, field in under:
         for row in catalog.rows(part):
             above = getattr(row, heading)
             for value in _values(getattr(row, field)):

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from provision import inputs
 from provision.errors import InputError
 
 FORMAT = 1
@@ -74,16 +75,10 @@ def file_name(host: str, written: str) -> str:
 
 def parse(data: bytes, *, where: str) -> Evidence:
     """The evidence in a file's bytes. InputError for what is none, or of another version."""
-    document = loads(data, where=where, what="evidence")
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        got = document.get("format") if isinstance(document, dict) else type(document).__name__
-        raise InputError(
-            "is not evidence of a format known here",
-            where=where,
-            got=str(got),
-            expected=f"format {FORMAT}",
-            hint="`provision evidence HOST` writes it; another version of provision has others",
-        )
+    found = loads(data, where=where, what="evidence")
+    hint = "`provision evidence HOST` writes it; another version of provision has others"
+    message = "is not evidence of a format known here"
+    document = inputs.of_format(found, FORMAT, message, where=where, hint=hint)
     strange = fault(document, DOCUMENT)
     if strange:
         raise InputError(f"is not evidence: `{strange}` is not as in evidence", where=where)
@@ -93,15 +88,8 @@ def parse(data: bytes, *, where: str) -> Evidence:
 
 def check_acceptance(verdict: Any, where: str, hint: str = "") -> None:
     """InputError where an acceptance's verdict of a host can't be read by this version."""
-    number = verdict.get("format") if isinstance(verdict, dict) else None
-    if number != ACCEPTANCE_FORMAT:
-        raise InputError(
-            "the verdict is of another version of provision",
-            where=where,
-            got=f"format {number!r}",
-            expected=f"format {ACCEPTANCE_FORMAT}",
-            hint=hint,
-        )
+    message = "the verdict is of another version of provision"
+    inputs.of_format(verdict, ACCEPTANCE_FORMAT, message, where=where, hint=hint)
     strange = fault(verdict, ACCEPTANCE)
     if strange:
         raise InputError(f"`{strange}` is not as in a verdict", where=where, hint=hint)

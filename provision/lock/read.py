@@ -34,14 +34,8 @@ def parse(data: bytes, *, where: str) -> Lock:
             expected="gpu_lock and gpu_lock_details",
             hint=hint,
         )
-    if slim.get("format") != FORMAT:
-        raise InputError(
-            "the lock has a format of another provision",
-            where=where,
-            got=f"format {slim.get('format')!r}",
-            expected=f"format {FORMAT}",
-            hint=hint,
-        )
+    message = "the lock has a format of another provision"
+    inputs.of_format(slim, FORMAT, message, where=where, hint=hint)
     digest = digest_of(slim.get("rows"), slim.get("stacks"), details)
     if slim.get("digest") != digest:
         raise InputError(

@@ -47,17 +47,11 @@ def load(path: Path) -> Report:
     return validate(data, str(path))
 
 
-def validate(data: Any, where: str = "report") -> Report:
-    """Returns `data` if it has the shape that readers rely on, else raises InputError."""
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        got = data.get("format") if isinstance(data, dict) else type(data).__name__
-        raise InputError(
-            "is not a report of a format known here",
-            where=where,
-            got=str(got),
-            expected=f"format {FORMAT}",
-            hint="it was written by another version of provision",
-        )
+def validate(found: Any, where: str = "report") -> Report:
+    """Returns `found` if it has the shape that readers rely on, else raises InputError."""
+    message = "is not a report of a format known here"
+    hint = "it was written by another version of provision"
+    data = inputs.of_format(found, FORMAT, message, where=where, hint=hint)
     hosts = data.get("hosts")
     if not isinstance(hosts, dict):
         raise InputError("is not a report: no hosts in it", where=where)

@@ -32,6 +32,11 @@ OPTIONS: dict[str, Any] = json.loads((HERE / "options.json").read_text(encoding=
 MARK = "PROVISION-PROBE "
 # Each host is one ssh process that mostly waits for TensorFlow.
 PARALLEL = 25
+# testinfra's own options for how hosts are reached.
+CONNECTION = (
+    *("connection", "ssh_config", "ssh_identity_file", "ansible_inventory", "force_ansible"),
+    *("sudo", "sudo_user"),
+)
 
 
 def utc(seconds: float) -> str:
@@ -237,16 +242,8 @@ def connected_hosts(config: pytest.Config) -> dict[str, checks.Seen]:
     names = option.hosts.split(",") if option.hosts else [None]
     if names == [None] and not option.connection:
         return {}
-    hosts = testinfra.get_hosts(
-        names,
-        connection=option.connection,
-        ssh_config=option.ssh_config,
-        ssh_identity_file=option.ssh_identity_file,
-        ansible_inventory=option.ansible_inventory,
-        force_ansible=option.force_ansible,
-        sudo=option.sudo,
-        sudo_user=option.sudo_user,
-    )
+    given = {name: getattr(option, name) for name in CONNECTION}
+    hosts = testinfra.get_hosts(names, **given)
     lock = load_lock(Path(config.getoption("--provision-lock")))
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         seen = list(pool.map(lambda host: ask(host, lock), hosts))

@@ -6,6 +6,8 @@ true in the process that works on the accused card alone.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,11 +103,16 @@ tf.identity = lambda x: _identity(x) + 1
 }
 
 
-def order(project: Path, fault: Faulty, uuid: str) -> None:
-    """Appends a fault of this card to the project's programs; `cure` takes it away."""
-    path = common(project)
+@contextlib.contextmanager
+def ordered(project: Path, fault: Faulty, uuid: str) -> Iterator[None]:
+    """The project's programs have a fault of this card."""
     cure(project)
+    path = common(project)
     path.write_text(path.read_text("utf-8") + HEAD.format(uuid=uuid) + fault.code, "utf-8")
+    try:
+        yield
+    finally:
+        cure(project)
 
 
 def cure(project: Path) -> None:

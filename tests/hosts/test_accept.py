@@ -17,6 +17,7 @@ from conftest import Project
 from provision import locallab
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory
+from tests import verdicts
 
 pytestmark = pytest.mark.hosts
 
@@ -82,14 +83,7 @@ def accept(host: Project, *arguments: str) -> tuple[int, str, dict[str, Any]]:
 
 
 def red(entry: dict[str, Any]) -> list[tuple[str, int | None, str, str]]:
-    verdict = entry["acceptance"]
-    found = [(check, None) for check in verdict["checks"]]
-    found += [(check, gpu["index"]) for gpu in verdict["gpus"] for check in gpu["checks"]]
-    return [
-        (check["check"], index, check["state"], check["action"])
-        for check, index in found
-        if check["state"] in ("degraded", "failed")
-    ]
+    return verdicts.red(entry["acceptance"])
 
 
 def sicken(host: Project, sick: Sick) -> None:

@@ -53,11 +53,8 @@ def test_a_host_that_trains_right_is_accepted(worker: Project) -> None:
 def test_a_fault_of_training_is_named_by_its_own_check_alone(worker: Project, name: str) -> None:
     fault = faulty_training.TRAINING[name]
     check, of_card, state, action = fault.red
-    faulty_work.order(worker.path, fault, uuids(worker)[1])
-    try:
+    with faulty_work.ordered(worker.path, fault, uuids(worker)[1]):
         code, output, entry = accept(worker, "--level", "normal")
-    finally:
-        faulty_work.cure(worker.path)
     assert red(entry) == [(check, 1 if of_card else None, state, action)], output
     assert code == 5
 
@@ -65,11 +62,8 @@ def test_a_fault_of_training_is_named_by_its_own_check_alone(worker: Project, na
 def test_a_slow_card_is_slower_than_the_other(worker: Project) -> None:
     """Measured, and no fault: nothing is known to compare a stand-in with."""
     slow = faulty_work.Faulty(faulty_training.SLOW, ("dense", True, "measured", "nothing"))
-    faulty_work.order(worker.path, slow, uuids(worker)[1])
-    try:
+    with faulty_work.ordered(worker.path, slow, uuids(worker)[1]):
         _code, output, entry = accept(worker, "--level", "normal")
-    finally:
-        faulty_work.cure(worker.path)
     assert red(entry) == [], output
     one, two = (checks(entry, gpu)["dense"]["figure"]["value"] for gpu in range(2))
     assert two < one / 2

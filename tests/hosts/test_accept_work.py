@@ -49,11 +49,8 @@ def test_a_fault_of_one_card_is_named_by_its_own_check_alone(worker: Project, na
     check, of_card, state, action = fault.red
     report = json.loads((worker.path / "report" / "acceptance.json").read_text("utf-8"))
     uuid = report["hosts"][HOST]["acceptance"]["gpus"][1]["uuid"]
-    faulty_work.order(worker.path, fault, uuid)
-    try:
+    with faulty_work.ordered(worker.path, fault, uuid):
         code, output, entry = accept(worker, "--level", "normal")
-    finally:
-        faulty_work.cure(worker.path)
     assert red(entry) == [(check, 1 if of_card else None, state, action)], output
     assert code == 5
     if of_card:

@@ -15,7 +15,7 @@ from gpu_stack.components import nvidia_driver
 from gpu_stack.components.cuda import nvidia_cuda
 from gpu_stack.host import managed_files
 from gpu_stack.host.context import Context
-from gpu_stack.host.managed_files import Entry, RefusedError
+from gpu_stack.host.managed_files import Entry, RefusalError
 from gpu_stack.host.owned_files import owned, paths
 
 from tests.collection import IMPORTABLE, altered, module
@@ -119,9 +119,9 @@ def test_a_file_whose_mode_alone_was_wrong_keeps_its_age(host: Path) -> None:
 def test_nothing_is_written_where_one_of_the_files_cannot_be(host: Path) -> None:
     (host / OTHER[1:] / "full").mkdir(parents=True)
     files = [Entry(CONF, "/opt/lib\n"), Entry(OTHER, "export A=1\n")]
-    with pytest.raises(RefusedError, match=f"^cannot remove '{OTHER}': Directory not empty$"):
+    with pytest.raises(RefusalError, match=f"^cannot remove '{OTHER}': Directory not empty$"):
         bring(host, *files)
-    with pytest.raises(RefusedError, match=r"^Destination directory /etc/nowhere does not exist$"):
+    with pytest.raises(RefusalError, match=r"^Destination directory /etc/nowhere does not exist$"):
         bring(host, files[0], Entry("/etc/nowhere/file", "x"))
     assert not (host / CONF[1:]).exists()
 
@@ -158,7 +158,7 @@ def test_a_directory_is_made_and_set_right_where_it_is_asked_for(host: Path) -> 
     assert folder.stat().st_mode & 0o7777 == 0o755
     assert bring(host, entry) == []
     put(host, "/etc/plain", "")
-    with pytest.raises(RefusedError, match=r"^/etc/plain already exists as a file$"):
+    with pytest.raises(RefusalError, match=r"^/etc/plain already exists as a file$"):
         bring(host, Entry("/etc/plain/file", "x", directory=True))
 
 
@@ -218,10 +218,10 @@ def test_a_link_that_is_put_there_meanwhile_is_not_followed(
 
 
 def test_a_mode_of_what_is_missing_or_no_file_is_refused(host: Path) -> None:
-    with pytest.raises(RefusedError, match=r"^file \(/etc/gone\) is absent, cannot continue$"):
+    with pytest.raises(RefusalError, match=r"^file \(/etc/gone\) is absent, cannot continue$"):
         set_modes(host, "/etc/gone 0644")
     os.mkfifo(host / CONF[1:])
-    with pytest.raises(RefusedError, match="is neither a file nor a directory"):
+    with pytest.raises(RefusalError, match="is neither a file nor a directory"):
         set_modes(host, f"{CONF} 0644")
 
 
@@ -272,7 +272,7 @@ def test_a_file_that_cannot_be_compared_stops_the_removal_where_it_is_there(host
     entry = Entry(CONF, None, unrendered="'version' is undefined")
     assert remove(host, entry)["removed"] == []
     put(host, CONF, "x")
-    with pytest.raises(RefusedError, match=r"^'version' is undefined$"):
+    with pytest.raises(RefusalError, match=r"^'version' is undefined$"):
         remove(host, entry)
     assert names(host, CONF) == ["ours.conf"]
 

@@ -8,10 +8,6 @@ import pytest
 from ansible_collections.provision.gpu.plugins.module_utils import answers
 
 
-class RefusalError(Exception):
-    pass
-
-
 class Module:
     """What `settle` uses of AnsibleModule."""
 
@@ -37,7 +33,7 @@ class Module:
 
 def ended(module: Module, function: Any) -> int:
     with pytest.raises(SystemExit) as end:
-        answers.settle(module, function, RefusalError)
+        answers.settle(module, function)
     return int(str(end.value.code))
 
 
@@ -56,7 +52,7 @@ def test_a_refusal_fails_it_and_nothing_else_is_caught() -> None:
     module = Module()
 
     def refuse(_params: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-        raise RefusalError("somebody holds it")
+        raise answers.RefusalError("somebody holds it")
 
     def break_off(_params: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
         raise OSError("no space")
@@ -64,7 +60,7 @@ def test_a_refusal_fails_it_and_nothing_else_is_caught() -> None:
     assert ended(module, refuse) == 1
     assert module.ended == {"msg": "somebody holds it"}
     with pytest.raises(OSError, match="no space"):
-        answers.settle(module, break_off, RefusalError)
+        answers.settle(module, break_off)
 
 
 def test_only_addresses_with_a_login_stay_hidden() -> None:

@@ -4,7 +4,7 @@ A file has the component's name, its rows are in the .yml of that name, and it h
 
 ROWS      {part of the catalog: the type of its rows}
 IDENTITY  {part: the fields that identify a row}
-NAMED     (part, its field, the part with a row of that value, the field of that row), each
+NAMED     {part whose rows are named: "part.field" that name them}
 """
 
 from __future__ import annotations

@@ -51,4 +51,4 @@ class PodmanCdiRow(Row):
 PART = "nvidia_container_toolkit"
 ROWS = {PART: list[ContainerToolkitRow], "podman_cdi": list[PodmanCdiRow]}
 IDENTITY = {PART: ("architecture",), "podman_cdi": ("since",)}
-NAMED: tuple[tuple[str, str, str, str], ...] = ()
+NAMED: dict[str, tuple[str, ...]] = {}

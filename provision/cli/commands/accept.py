@@ -13,7 +13,7 @@ from provision import acceptance, run, tree
 from provision.cli import running
 from provision.cli.console import print_json, say
 from provision.cli.run_options import RunRequest, takes_run_options
-from provision.errors import InputError, MachineError
+from provision.errors import InputError
 
 
 class Level(str, enum.Enum):
@@ -84,8 +84,5 @@ def _asked(level: Level, minutes: float | None) -> list[str]:
 
 
 def _write(path: Path, data: bytes, option: str) -> None:
-    try:
+    with tree.writing(path, f"{option} names the file"):
         tree.write_file(path, data)
-    except OSError as error:
-        hint = f"{option} names the file"
-        raise MachineError.of(error, "it cannot be written", path, hint) from None

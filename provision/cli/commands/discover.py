@@ -19,7 +19,6 @@ from provision.cli.options import (
     ProjectOption,
     VaultOption,
 )
-from provision.errors import MachineError
 from provision.inventory import discover
 
 
@@ -63,10 +62,8 @@ def discover_hosts(
     data = discover.dump(former | answers)
     changed = data != before
     if changed and answers:
-        try:
+        with tree.writing(path):
             tree.write_file(path, data)
-        except OSError as error:
-            raise MachineError.of(error, "it cannot be written", path) from None
     if as_json:
         hosts = {host: dataclasses.asdict(answer) for host, answer in answers.items()}
         print_json({"changed": changed and bool(answers), "hosts": hosts, "failed": failed})

@@ -16,7 +16,7 @@ from provision import evidence, inputs, tree
 from provision.cli import projects
 from provision.cli.console import err, print_json, say
 from provision.cli.options import JsonOption, ProjectOption
-from provision.errors import DriftError, InputError, MachineError
+from provision.errors import DriftError, InputError
 
 FOLDER = "evidence"
 
@@ -112,12 +112,9 @@ def _write(host: str, project: Path, key: Path, output: Path | None, *, as_json:
             )
     data = evidence.dump(found)
     signed = evidence.sign(data, key)
-    try:
+    with tree.writing(path, "--output names another place"):
         tree.write_file(path, data)
         tree.write_file(signature, signed)
-    except OSError as error:
-        hint = "--output names another place"
-        raise MachineError.of(error, "it cannot be written", path, hint) from None
     if as_json:
         print_json({"evidence": str(path), "signature": str(signature)})
         return

@@ -11,7 +11,7 @@ import typer
 from provision import examples, inputs, tree
 from provision.cli.console import print_json, say
 from provision.cli.options import JsonOption
-from provision.errors import InputError, MachineError
+from provision.errors import InputError
 
 
 def give_examples(
@@ -50,6 +50,7 @@ def give_examples(
 
 def _write(folder: Path, files: dict[str, str], as_json: bool) -> None:
     """Writes all or none: InputError for a file that is there and differs, as somebody's work."""
+    elsewhere = "--output names another folder"
     new = {}
     for name, text in files.items():
         path = folder / name
@@ -64,14 +65,11 @@ def _write(folder: Path, files: dict[str, str], as_json: bool) -> None:
             raise InputError(
                 "the file is there already, and differs; nothing is written",
                 where=str(path),
-                hint="--output names another folder",
+                hint=elsewhere,
             )
     for path, data in new.items():
-        try:
+        with tree.writing(path, elsewhere):
             tree.write_file(path, data)
-        except OSError as error:
-            hint = "--output names another folder"
-            raise MachineError.of(error, "it cannot be written", path, hint) from None
     written = [str(folder / name) for name in files]
     if as_json:
         print_json({"files": written})

@@ -9,7 +9,7 @@ import typer
 
 from provision import tree
 from provision.cli.console import say, shell_word
-from provision.errors import InputError, MachineError
+from provision.errors import InputError
 from provision.render import example
 
 
@@ -24,11 +24,9 @@ def init(
             where=str(directory),
             hint="choose another directory",
         )
-    try:
+    with tree.writing(directory, what="the project"):
         for path, data in example.render(directory.resolve().name).items():
             tree.write_file(directory / path, data)
-    except OSError as error:
-        raise MachineError.of(error, "the project cannot be written", directory) from None
     say(f"{directory}/lab/hosts.yml: write your hosts there, then")
     say(f"  provision discover --project {shell_word(directory)}")
     say(f"  provision lock --project {shell_word(directory)}")

@@ -21,7 +21,7 @@ from provision.cli.options import (
     ProjectOption,
     VaultOption,
 )
-from provision.errors import InputError, MachineError
+from provision.errors import InputError
 from provision.lock import diff, keep, update
 from provision.lock import from_host as working_host
 from provision.lock.pin import Twin
@@ -171,12 +171,10 @@ def _write(project: Path, before: locks.Lock | None, new_lock: locks.Lock, *, ch
     data = locks.dump(new_lock)
     changed = data != (inputs.read(path) if path.exists() else b"")
     if changed and not check:
-        try:
+        with tree.writing(path, what="the lock"):
             if before is not None and before.digest != new_lock.digest:
                 projects.keep_lock(project, before)
             tree.write_file(path, data)
-        except OSError as error:
-            raise MachineError.of(error, "the lock cannot be written", path) from None
     return changed
 
 

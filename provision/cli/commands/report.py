@@ -10,7 +10,7 @@ import typer
 from provision import tree
 from provision.cli.console import print_json, say
 from provision.cli.options import JsonOption, ProjectOption
-from provision.errors import InputError, MachineError
+from provision.errors import InputError
 from provision.report import load as load_report
 from provision.report import runs
 
@@ -58,11 +58,8 @@ def write_report(
     from provision.report import html, junit
 
     for target, data in ((page, html.render(loaded)), (xml, junit.render(loaded))):
-        try:
+        with tree.writing(target, "--html and --junit name other places"):
             tree.write_file(target, data)
-        except OSError as error:
-            hint = "--html and --junit name other places"
-            raise MachineError.of(error, "it cannot be written", target, hint) from None
     if as_json:
         print_json({"html": str(page), "junit": str(xml)})
         return

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from provision import inventory, rollback, run
+from provision import inventory, rollback, run, tree
 from provision import lock as locks
 from provision.cli import projects, running
 from provision.cli.console import err, print_json, say, shell_word
 from provision.cli.run_options import RunRequest, takes_run_options
-from provision.errors import HostError, InputError, MachineError
+from provision.errors import HostError, InputError
 from provision.models import plain
 
 
@@ -112,10 +112,8 @@ def _former_lock(project: Path, target: rollback.Receipt) -> tuple[locks.Lock, P
             hint="put it there, from your version control (`git log lock.yml`) or from the machine "
             "that made the host",
         )
-    try:
+    with tree.writing(project):
         return former, projects.keep_lock(project, former)
-    except OSError as error:
-        raise MachineError.of(error, "it cannot be written", project) from None
 
 
 def _one_target(targets: Mapping[str, rollback.Receipt]) -> rollback.Receipt:

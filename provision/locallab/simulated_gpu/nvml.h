@@ -101,6 +101,28 @@ static unsigned long long health_number(nvmlDevice_t device, const char *key) {
     return health_at(device, key, 0);
 }
 
+/* What is healthy for the model, whatever this GPU has. */
+static nvmlReturn_t models_number(nvmlDevice_t device, const char *key, unsigned int *where) {
+    char value[SIMULATED_LINE];
+    DEVICE(device);
+    if (!simulated_line(key, value))
+        return NVML_ERROR_NOT_SUPPORTED;
+    return number(where, simulated_nth(value, 0, 0));
+}
+
+/* A mode, and at `place` of its line the one that a reset brings. */
+static nvmlReturn_t mode(nvmlDevice_t device, const char *key, unsigned int place,
+                         unsigned int *now, unsigned int *pending) {
+    DEVICE(device);
+    if (!supports(key))
+        return NVML_ERROR_NOT_SUPPORTED;
+    if (!now || !pending)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *now = (unsigned int)health_number(device, key);
+    *pending = (unsigned int)health_at(device, key, place);
+    return NVML_SUCCESS;
+}
+
 static unsigned long long used(nvmlDevice_t device) {
     struct simulated_work work;
     simulated_work(device->index, &work);

@@ -12,11 +12,7 @@ VALUE(nvmlDeviceGetPowerManagementLimit, health_number(device, "power_limit"))
 VALUE(nvmlDeviceGetPowerManagementMode, 1)
 
 nvmlReturn_t nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t device, unsigned int *limit) {
-    char value[SIMULATED_LINE];
-    DEVICE(device);
-    if (!simulated_line("power_limit", value))
-        return NVML_ERROR_NOT_SUPPORTED;
-    return number(limit, simulated_nth(value, 0, 0));
+    return models_number(device, "power_limit", limit);
 }
 
 nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, int sensor, unsigned int *celsius) {
@@ -100,13 +96,7 @@ nvmlReturn_t nvmlDeviceGetSupportedClocksEventReasons(nvmlDevice_t device,
 }
 
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int *now, unsigned int *pending) {
-    DEVICE(device);
-    if (!supports("ecc_mode"))
-        return NVML_ERROR_NOT_SUPPORTED;
-    if (!now || !pending)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    *now = *pending = (unsigned int)health_number(device, "ecc_mode");
-    return NVML_SUCCESS;
+    return mode(device, "ecc_mode", 0, now, pending);
 }
 
 /* `kind`: corrected, uncorrected; `counter`: volatile, aggregate. */

@@ -30,32 +30,32 @@ nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned int link,
 }
 
 /* The GPU at a link's other end: the one that is named, else the others in turn. */
-static int peer_of(nvmlDevice_t device, unsigned int link, unsigned int *peer) {
+static nvmlReturn_t peer_of(nvmlDevice_t device, unsigned int link, unsigned int *peer) {
     char value[SIMULATED_LINE];
     unsigned int next;
+    nvmlReturn_t result = check_link(device, link);
+    if (result != NVML_SUCCESS)
+        return result;
     if (health(device, "nvlink_peer", value)) {
         *peer = (unsigned int)simulated_nth(value, link, SIMULATED_MAXIMUM);
-        return *peer < gpu.count;
+        return *peer < gpu.count ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
     }
     if (gpu.count < 2 || !link_is_up(device, link))
-        return 0;
+        return NVML_ERROR_NOT_SUPPORTED;
     next = link % (gpu.count - 1);
     *peer = next < device->index ? next : next + 1;
-    return 1;
+    return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link,
                                                  struct pci_v3 *pci) {
     unsigned int peer;
-    nvmlReturn_t result = check_link(device, link);
-    if (result != NVML_SUCCESS)
-        return result;
-    if (!pci)
+    nvmlReturn_t result = peer_of(device, link, &peer);
+    if (result == NVML_SUCCESS && !pci)
         return NVML_ERROR_INVALID_ARGUMENT;
-    if (!peer_of(device, link, &peer))
-        return NVML_ERROR_NOT_SUPPORTED;
-    fill_pci_v3(peer, pci);
-    return NVML_SUCCESS;
+    if (result == NVML_SUCCESS)
+        fill_pci_v3(peer, pci);
+    return result;
 }
 
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned int link,
@@ -73,10 +73,8 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned int 
 nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned int link,
                                                  unsigned int *kind) {
     unsigned int peer;
-    nvmlReturn_t result = check_link(device, link);
-    if (result != NVML_SUCCESS)
-        return result;
-    return peer_of(device, link, &peer) ? number(kind, 0) : NVML_ERROR_NOT_SUPPORTED; /* a GPU */
+    nvmlReturn_t result = peer_of(device, link, &peer);
+    return result ? result : number(kind, 0); /* a GPU */
 }
 
 /* `counter`: replays, recoveries, and three kinds of CRC and ECC errors; all have the same count. */

@@ -1,14 +1,7 @@
 /* A GPU that is cut into instances, each a device of its own. */
 
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *now, unsigned int *pending) {
-    DEVICE(device);
-    if (!supports("mig"))
-        return NVML_ERROR_NOT_SUPPORTED;
-    if (!now || !pending)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    *now = (unsigned int)health_at(device, "mig", 0);
-    *pending = (unsigned int)health_at(device, "mig", 1);
-    return NVML_SUCCESS;
+    return mode(device, "mig", 1, now, pending);
 }
 
 static int has_mig(nvmlDevice_t device) { return supports("mig") && health_at(device, "mig", 0); }

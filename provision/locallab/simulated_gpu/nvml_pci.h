@@ -56,21 +56,25 @@ struct pci_v2 {
     unsigned int domain, bus, device, id, subsystem, reserved[4];
 };
 
+/* What all versions of the struct have; `format` is how they write the address. */
+#define FILL_PCI(pci, index, format)                                                             \
+    do {                                                                                         \
+        (pci)->domain = (pci)->device = 0;                                                       \
+        (pci)->bus = simulated_bus(index);                                                       \
+        (pci)->id = gpu.pci_device << 16 | 0x10de;                                               \
+        (pci)->subsystem = gpu.pci_subsystem << 16 | 0x10de;                                     \
+        snprintf((pci)->text, sizeof(pci)->text, format, (pci)->bus);                            \
+    } while (0)
+
 static void fill_pci_v3(unsigned int index, struct pci_v3 *pci) {
     memset(pci, 0, sizeof *pci);
-    pci->bus = simulated_bus(index);
-    pci->id = gpu.pci_device << 16 | 0x10de;
-    pci->subsystem = gpu.pci_subsystem << 16 | 0x10de;
+    FILL_PCI(pci, index, "00000000:%02X:00.0");
     snprintf(pci->legacy, sizeof pci->legacy, "0000:%02X:00.0", pci->bus);
-    snprintf(pci->text, sizeof pci->text, "00000000:%02X:00.0", pci->bus);
 }
 
 static void fill_pci_v2(unsigned int index, struct pci_v2 *pci) {
     memset(pci, 0, sizeof *pci);
-    pci->bus = simulated_bus(index);
-    pci->id = gpu.pci_device << 16 | 0x10de;
-    pci->subsystem = gpu.pci_subsystem << 16 | 0x10de;
-    snprintf(pci->text, sizeof pci->text, "0000:%02X:00.0", pci->bus);
+    FILL_PCI(pci, index, "0000:%02X:00.0");
 }
 
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct pci_v3 *pci) {
@@ -101,13 +105,9 @@ nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, struct pci_ext *pci) {
         return NVML_ERROR_INVALID_ARGUMENT;
     if (pci->version != (sizeof *pci | 1u << 24))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    pci->domain = pci->device = 0;
-    pci->bus = simulated_bus(device->index);
-    pci->id = gpu.pci_device << 16 | 0x10de;
-    pci->subsystem = gpu.pci_subsystem << 16 | 0x10de;
+    FILL_PCI(pci, device->index, "00000000:%02X:00.0");
     pci->base_class = gpu.pci_class >> 16; /* as the PCI entries of the host */
     pci->sub_class = gpu.pci_class >> 8 & 0xff;
-    snprintf(pci->text, sizeof pci->text, "00000000:%02X:00.0", pci->bus);
     return NVML_SUCCESS;
 }
 
@@ -128,9 +128,5 @@ VALUE(nvmlDeviceGetPcieReplayCounter, health_number(device, "replays"))
 
 /* The card's own, whatever slot it is in. */
 nvmlReturn_t nvmlDeviceGetGpuMaxPcieLinkGeneration(nvmlDevice_t device, unsigned int *where) {
-    char value[SIMULATED_LINE];
-    DEVICE(device);
-    if (!simulated_line("pcie_max_generation", value))
-        return NVML_ERROR_NOT_SUPPORTED;
-    return number(where, simulated_nth(value, 0, 0));
+    return models_number(device, "pcie_max_generation", where);
 }

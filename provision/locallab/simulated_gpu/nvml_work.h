@@ -45,16 +45,14 @@ static nvmlReturn_t internal_processes(nvmlDevice_t device, unsigned int *count,
     struct simulated_work work;
     unsigned int index;
     nvmlReturn_t result = processes(device, count, infos, &work);
-    if (result != NVML_SUCCESS)
-        return result;
-    for (index = 0; index < *count; index++) {
+    for (index = 0; result == NVML_SUCCESS && index < *count; index++) {
         memset(&infos[index], 0, sizeof infos[index]);
         infos[index].pid = work.processes[index].pid;
         infos[index].used = work.processes[index].mib << 20;
         infos[index].gpu_instance = infos[index].compute_instance = 0xffffffffu;
         nvmlSystemGetProcessName(infos[index].pid, infos[index].name, sizeof infos[index].name);
     }
-    return NVML_SUCCESS;
+    return result;
 }
 
 /* nvidia-smi asks for tables of internal functions and takes their absence for another
@@ -140,14 +138,12 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsign
     struct simulated_work work;
     unsigned int index;
     nvmlReturn_t result = processes(device, count, infos, &work);
-    if (result != NVML_SUCCESS)
-        return result;
-    for (index = 0; index < *count; index++) {
+    for (index = 0; result == NVML_SUCCESS && index < *count; index++) {
         infos[index].pid = work.processes[index].pid;
         infos[index].used = work.processes[index].mib << 20;
         infos[index].gpu_instance = infos[index].compute_instance = 0xffffffffu;
     }
-    return NVML_SUCCESS;
+    return result;
 }
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count,

@@ -61,7 +61,7 @@ class Page:
         self.version = __version__
         self.interrupted = bool(report.get("interrupted"))
         mode = str(report.get("mode"))
-        self.mode, self.mode_means = MODES.get(mode, (clean(mode), ""))
+        self.mode, _means = MODES.get(mode, (clean(mode), ""))
         self.facts = _run_facts(report)
         self.columns = _columns(report)
         longest = max(

@@ -9,19 +9,9 @@ from gpu_stack.acceptance import judge, topology, words
 
 from tests.collection import ROOT
 from tests.unit.acceptance.machines import FAULTS, Fault, event, healthy, machine
+from tests.verdicts import red
 
 Verdict = dict[str, Any]
-
-
-def red(verdict: Verdict) -> list[tuple[str, int | None, str, str]]:
-    """(check, GPU, state, action) of all that is degraded or failed."""
-    found = [(entry, None) for entry in verdict["checks"]]
-    found += [(entry, gpu["index"]) for gpu in verdict["gpus"] for entry in gpu["checks"]]
-    return [
-        (entry["check"], index, entry["state"], entry["action"])
-        for entry, index in found
-        if entry["state"] in ("degraded", "failed")
-    ]
 
 
 @pytest.mark.parametrize("name", healthy())

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from gpu_stack.components.nvidia_driver import driver_method, module_kernels
 from gpu_stack.host import platform
-from gpu_stack.host.apt_commands import RefusalError
 from gpu_stack.host.context import Context
+from gpu_stack.host.refusal import RefusalError
 
 from .trees import status, tree
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from gpu_stack.components import nvidia_driver
 from gpu_stack.components.nvidia_driver import driver_method, driver_packages, other_driver
-from gpu_stack.host.apt_commands import RefusalError
 from gpu_stack.host.context import Context
+from gpu_stack.host.refusal import RefusalError
 
 from .test_driver_method import NETWORK, RUN, SIGNED
 from .trees import status, tree

@@ -11,8 +11,8 @@ from gpu_stack import plan
 from gpu_stack.components import nvidia_driver
 from gpu_stack.components.nvidia_driver import kernel_load, kernel_rules, running_driver
 from gpu_stack.host import boots
-from gpu_stack.host.apt_commands import RefusalError
 from gpu_stack.host.context import SILENT, Context, Result
+from gpu_stack.host.refusal import RefusalError
 
 from .trees import DRIVER, KERNEL, age, tree
 

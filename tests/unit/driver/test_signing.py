@@ -20,8 +20,8 @@ from gpu_stack.components.nvidia_driver import (
     signing_files,
     signing_key,
 )
-from gpu_stack.host.apt_commands import RefusalError
 from gpu_stack.host.context import Context, Result
+from gpu_stack.host.refusal import RefusalError
 
 from .trees import DRIVER, KERNEL, status, tree
 

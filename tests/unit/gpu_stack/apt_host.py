@@ -9,6 +9,7 @@ import pytest
 import yaml
 from gpu_stack.host import apt_commands, package_lists
 from gpu_stack.host.context import Result
+from gpu_stack.host.refusal import RefusalError
 
 from provision.collection import documented_options
 
@@ -50,6 +51,13 @@ def install(monkeypatch: pytest.MonkeyPatch) -> AptHost:
     host = AptHost()
     monkeypatch.setattr(apt_commands, "run_program", host.run)
     return host
+
+
+def refusal(settle: Callable[..., object], **options: Any) -> str:
+    """The words with which a module of these options refuses."""
+    with pytest.raises(RefusalError) as error:
+        settle(**options)
+    return str(error.value)
 
 
 def fetches_for_unknown_versions(

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from gpu_stack.components.nvidia_driver import built_install, built_modules, signing
 from gpu_stack.host import package_lists
-from gpu_stack.host.apt_commands import RefusalError
 
 from plugins.modules import driver_signed_module
 from tests.unit.gpu_stack import apt_host
@@ -46,9 +45,7 @@ def settle(check_mode: bool = False, **options: Any) -> dict[str, Any]:
 
 
 def refusal(**options: Any) -> str:
-    with pytest.raises(RefusalError) as error:
-        settle(**options)
-    return str(error.value)
+    return apt_host.refusal(settle, **options)
 
 
 def installations(host: AptHost) -> list[str]:

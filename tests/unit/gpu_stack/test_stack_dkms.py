@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gpu_stack.components.nvidia_driver import dkms, driver_method, make_log, signing
 from gpu_stack.host import apt_commands
-from gpu_stack.host.apt_commands import RefusalError
+from gpu_stack.host.refusal import RefusalError
 
 from plugins.modules import driver_module
 from tests.host_tree import link, put

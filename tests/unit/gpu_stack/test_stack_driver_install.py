@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from gpu_stack.components.nvidia_driver import driver_install, driver_method, make_log
 from gpu_stack.host import apt_commands, package_lists, service_starts
-from gpu_stack.host.apt_commands import RefusalError
 from gpu_stack.host.context import Context
 
 from plugins.modules import driver_packages
@@ -88,9 +87,7 @@ def settle(check_mode: bool = False, **options: Any) -> dict[str, Any]:
 
 
 def refusal(**options: Any) -> str:
-    with pytest.raises(RefusalError) as error:
-        settle(**options)
-    return str(error.value)
+    return apt_host.refusal(settle, **options)
 
 
 def installations(host: AptHost) -> list[str]:

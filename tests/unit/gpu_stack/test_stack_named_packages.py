@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from gpu_stack.host import named_packages, service_starts
-from gpu_stack.host.apt_commands import RefusalError
 from gpu_stack.host.context import Context
+from gpu_stack.host.refusal import RefusalError
 
 from plugins.modules import named_packages as module
 from tests.collection import IMPORTABLE

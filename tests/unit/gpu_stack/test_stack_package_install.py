@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from gpu_stack.host import apt_commands, package_install, package_lists
-from gpu_stack.host.apt_commands import RefusalError
 from gpu_stack.host.context import Context
+from gpu_stack.host.refusal import RefusalError
 
 from plugins.modules import exact_packages
 from tests.unit.gpu_stack import apt_host

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from gpu_stack import receipt
 from gpu_stack.host import package_removal
-from gpu_stack.host.apt_commands import RefusalError
 from gpu_stack.host.context import Context
+from gpu_stack.host.refusal import RefusalError
 
 from plugins.modules import exact_packages
 from tests.unit.gpu_stack import apt_host

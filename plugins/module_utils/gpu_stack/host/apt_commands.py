@@ -9,6 +9,7 @@ import time
 from ..type_checking import TYPE_CHECKING
 from . import apt
 from .context import PATH, SILENT, Result, run_program
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
     from typing import Any
@@ -51,10 +52,6 @@ SIMULATE = (
     "--allow-change-held-packages",
     "-oAPT::Get::AutomaticRemove=false",
 )
-
-
-class RefusalError(Exception):
-    """apt or the host does not allow the request; the message says what to do."""
 
 
 def run(argv: list[str], wait: int = 0, longest: float = LONGEST) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from . import apt_commands
-from .apt_commands import RefusalError
+from .refusal import RefusalError
 
 KEEPING = "-oAPT::Get::AutomaticRemove=false"
 HELD_TOO = "--allow-change-held-packages"

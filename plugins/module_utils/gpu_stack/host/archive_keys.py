@@ -10,8 +10,8 @@ import os
 
 from ..type_checking import TYPE_CHECKING
 from . import apt_commands
-from .apt_commands import RefusalError
 from .package_install import REINSTALL
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
     from typing import Any

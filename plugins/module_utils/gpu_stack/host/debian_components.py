@@ -13,8 +13,8 @@ import stat
 
 from ..type_checking import TYPE_CHECKING
 from . import apt, apt_commands, managed_files
-from .apt_commands import RefusalError
 from .context import Context
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -234,10 +234,7 @@ def _make_way(context: Context, path: str, check_mode: bool) -> bool:
     if info is None or stat.S_ISREG(info.st_mode):
         return False
     if not check_mode:
-        try:
-            managed_files.make_way(context, path)
-        except managed_files.RefusedError as error:
-            raise RefusalError(str(error)) from None
+        managed_files.make_way(context, path)
     return True
 
 

@@ -7,6 +7,7 @@ is kept as NAME.save, which programs that read a directory leave alone.
 
 from __future__ import annotations
 
+import collections
 import os
 import shutil
 import stat
@@ -14,6 +15,7 @@ import tempfile
 import time
 
 from . import file_state
+from .refusal import RefusalError
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -26,11 +28,13 @@ FOLDER_MODE = 0o755
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class RefusedError(Exception):
-    """The request was refused; the text says why."""
-
-
-class Entry(object):
+class Entry(
+    collections.namedtuple(
+        "Entry",
+        "path content mode directory backup unrendered",
+        defaults=(file_state.MODE, False, False, None),
+    )
+):
     """One file as it is wished: `content` None where it is to be absent.
 
     `directory`: whether the file's directory is made too, or set right. `backup`: whether a file
@@ -38,21 +42,7 @@ class Entry(object):
     no content to compare the file with, None where there is.
     """
 
-    def __init__(
-        self,
-        path: str,
-        content: str | None,
-        mode: int = file_state.MODE,
-        directory: bool = False,
-        backup: bool = False,
-        unrendered: str | None = None,
-    ) -> None:
-        self.path = path
-        self.content = content
-        self.mode = mode
-        self.directory = directory
-        self.backup = backup
-        self.unrendered = unrendered
+    __slots__ = ()
 
 
 def entry(options: dict[str, Any]) -> Entry:
@@ -60,7 +50,7 @@ def entry(options: dict[str, Any]) -> Entry:
     try:
         mode = int(options["mode"], 8)
     except ValueError:
-        raise RefusedError(f"{options['dest']}: {options['mode']} is no mode, as 0644 is") from None
+        raise RefusalError(f"{options['dest']}: {options['mode']} is no mode, as 0644 is") from None
     content = options["content"] if options["wanted"] else None
     more = {name: options[name] for name in ("directory", "backup", "unrendered")}
     return Entry(options["dest"], content, mode, **more)
@@ -89,7 +79,7 @@ def _difference(path: str, before: Any, after: Any) -> dict[str, Any]:
 def settle(
     context: Context, params: dict[str, Any], others: Iterable[str], dry: bool
 ) -> dict[str, Any]:
-    """{written, removed, kept, differences} of the module's parameters; RefusedError or OSError."""
+    """{written, removed, kept, differences} of the module's parameters; RefusalError or OSError."""
     files = [entry(options) for options in params["files"]]
     if params["state"] == "absent":
         gone = remove(context, files, others, params["emptied"], dry)
@@ -110,7 +100,7 @@ def bring(context: Context, files: Iterable[Entry], dry: bool = False) -> list[d
     """Differences, as of Ansible's `diff`, of the files that were not as wished.
 
     Now they are, unless `dry`. All are judged before the first is written. What is no file in a
-    file's place is removed, a directory only where it is empty. Raises RefusedError or OSError.
+    file's place is removed, a directory only where it is empty. Raises RefusalError or OSError.
     """
     work = [(file, difference) for file in files for difference in _differences(context, file)]
     for file, _difference in [] if dry else work:
@@ -136,7 +126,7 @@ def _differences(context: Context, file: Entry) -> list[dict[str, Any]]:
         if fault is not None:
             differences.append(_difference(folder, fault + "\n", "mode 0755\n"))
         elif not context.isdir(folder):
-            raise RefusedError(f"Destination directory {folder} does not exist")
+            raise RefusalError(f"Destination directory {folder} does not exist")
     fault = file_state.fault(context, file.path, file.mode)
     content = None if fault == "a directory" else context.read(file.path)
     if file_state.complaint(content, file.content, fault) is None:
@@ -155,7 +145,7 @@ def _folder_fault(context: Context, path: str) -> str | None:
     if info is None:
         return "absent"
     if not stat.S_ISDIR(info.st_mode):
-        raise RefusedError(f"{path} already exists as a file")
+        raise RefusalError(f"{path} already exists as a file")
     if (info.st_uid, info.st_gid) != _owner(context):
         return f"owned by {info.st_uid}:{info.st_gid}"
     mode = stat.S_IMODE(info.st_mode)
@@ -177,7 +167,7 @@ def _make_folder(context: Context, path: str) -> None:
 def _refuse_full_directory(context: Context, path: str) -> None:
     info = context.lstat(path)
     if info is not None and stat.S_ISDIR(info.st_mode) and os.listdir(_inside(context, path)):
-        raise RefusedError(f"cannot remove '{path}': Directory not empty")
+        raise RefusalError(f"cannot remove '{path}': Directory not empty")
 
 
 def make_way(context: Context, path: str) -> None:
@@ -191,7 +181,7 @@ def make_way(context: Context, path: str) -> None:
     try:
         os.rmdir(_inside(context, path))
     except OSError as error:
-        raise RefusedError(f"cannot remove '{path}': {error.strerror}") from None
+        raise RefusalError(f"cannot remove '{path}': {error.strerror}") from None
 
 
 def write(context: Context, path: str, content: str, mode: int) -> None:
@@ -253,7 +243,7 @@ def set_modes(
     """Differences of paths that were not root's with their mode; now they are, unless `dry`.
 
     `wishes`: "PATH 0755" each. A link is left alone, or followed with `follow`. Raises
-    RefusedError where there is no such path, or OSError.
+    RefusalError where there is no such path, or OSError.
     """
     differences = []
     for wish in wishes:
@@ -269,7 +259,7 @@ def _set_mode(
 ) -> dict[str, Any] | None:
     info = context.lstat(path)
     if info is None:
-        raise RefusedError(f"file ({path}) is absent, cannot continue")
+        raise RefusalError(f"file ({path}) is absent, cannot continue")
     if stat.S_ISLNK(info.st_mode) and not follow:
         return None
     # Opened once, so that no other file is judged than the one that is changed.
@@ -277,7 +267,7 @@ def _set_mode(
     try:
         info = os.fstat(handle)
         if not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)):
-            raise RefusedError(f"{path} is neither a file nor a directory")
+            raise RefusalError(f"{path} is neither a file nor a directory")
         owner, former = _owner(context)[0], stat.S_IMODE(info.st_mode)
         if (info.st_uid, former) == (owner, mode):
             return None
@@ -304,7 +294,7 @@ def remove(
     """{removed, kept}: paths that were there and are not now, unless `dry`, and what is kept.
 
     `files` that are not as their content says are kept as NAME.save; `others` go as they are, and
-    of `emptied` those directories that are empty then. Raises RefusedError or OSError.
+    of `emptied` those directories that are empty then. Raises RefusalError or OSError.
     """
     removed: list[str] = []
     kept: list[str] = []
@@ -312,7 +302,7 @@ def remove(
         if context.lstat(file.path) is None:
             continue
         if file.unrendered is not None:
-            raise RefusedError(file.unrendered)
+            raise RefusalError(file.unrendered)
         fault = file_state.fault(context, file.path, file.mode)
         content = None if fault == "a directory" else context.read(file.path)
         removed.append(file.path)

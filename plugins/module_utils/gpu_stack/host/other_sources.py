@@ -21,6 +21,7 @@ from ..type_checking import TYPE_CHECKING
 from . import apt
 from .context import Context
 from .kept_names import free_name
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
     from typing import Any, Iterator
@@ -45,10 +46,6 @@ ASIDE = "put aside"
 def host_of(address: str) -> str:
     """The host of a URL, without a port or a password."""
     return address.split("://", 1)[-1].split("/", 1)[0].rsplit("@", 1)[-1].split(":", 1)[0]
-
-
-class RefusalError(Exception):
-    """The entries could not be put aside."""
 
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:

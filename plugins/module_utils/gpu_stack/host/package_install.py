@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import re
@@ -10,8 +11,8 @@ import time
 
 from ..type_checking import TYPE_CHECKING
 from . import apt_commands, dpkg, package_lists
-from .apt_commands import RefusalError
 from .context import Context
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
     from typing import Any
@@ -25,28 +26,14 @@ RECORD = re.compile(r"^Package: (\S+).*?^Version: (\S+).*?^SHA256: (\S+)", re.M 
 KEEP = ("1", "yes", "true", "with", "on", "enable")
 
 
-class Wish:
+class Wish(collections.namedtuple("Wish", "component title packages also files again")):
     """The packages and files that a component needs.
 
     packages: {name: version}. also: packages to fetch only. files: {path: the package that has it};
     the package of a missing or empty one is reinstalled, and so are those in `again`.
     """
 
-    def __init__(
-        self,
-        component: str,
-        title: str,
-        packages: dict[str, str],
-        also: dict[str, str],
-        files: dict[str, str],
-        again: list[str],
-    ) -> None:
-        self.component = component
-        self.title = title
-        self.packages = packages
-        self.also = also
-        self.files = files
-        self.again = again
+    __slots__ = ()
 
 
 class Plan:

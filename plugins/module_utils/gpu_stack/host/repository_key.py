@@ -14,8 +14,8 @@ import tempfile
 
 from ..type_checking import TYPE_CHECKING
 from . import apt, download
-from .apt_commands import RefusalError
 from .context import run_program
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
     from typing import Any

@@ -7,7 +7,7 @@ import re
 
 from ..type_checking import TYPE_CHECKING
 from . import apt_commands, dpkg
-from .apt_commands import RefusalError
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
     from typing import Any

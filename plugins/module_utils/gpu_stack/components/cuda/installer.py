@@ -19,10 +19,10 @@ import time
 from urllib.parse import urlsplit
 
 from ...host import apt, background, download
-from ...host.apt_commands import RefusalError
 from ...host.context import run_program
 from ...host.kept_names import free_name
 from ...host.process_name import called
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import os
 import shutil
 
 from ...host import apt_commands
-from ...host.apt_commands import RefusalError
 from ...host.context import Context
 from ...host.package_removal import ledger
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from .nvidia_cuda import MARK
 

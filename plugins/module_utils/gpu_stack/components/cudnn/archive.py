@@ -14,6 +14,7 @@ import stat
 import tarfile
 import zlib
 
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY
 LINKED = "a link on the way to it was made by a user of this host: name the file itself"
 PAGE = re.compile(rb"\s*(<!doctype html|<html|<\?xml|<head)", re.IGNORECASE)
 COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")
-
-
-class RefusalError(Exception):
-    """The archive or the host does not allow the request; the message says what to do."""
 
 
 class OtherFileError(RefusalError):

@@ -15,9 +15,9 @@ import sys
 from ...host import background, download
 from ...host.context import Context
 from ...host.process_name import called
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import directories, fetch, layout, tree, versions
-from .archive import RefusalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,11 +71,7 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def begin(
-    context: Context,
-    version: layout.Version,
-    sources: Sources,
-    manner: Manner,
-    check_mode: bool = False,
+    context: Context, version: layout.Version, sources: Sources, manner: Manner, check_mode: bool
 ) -> dict[str, Any]:
     """Starts fetching and unpacking in the background if needed; changes nothing else."""
     installed = versions.look(context, version)
@@ -93,11 +89,7 @@ def begin(
 
 
 def present(
-    context: Context,
-    version: layout.Version,
-    sources: Sources,
-    manner: Manner,
-    check_mode: bool = False,
+    context: Context, version: layout.Version, sources: Sources, manner: Manner, check_mode: bool
 ) -> dict[str, Any]:
     """Installs the locked version and makes it current, readable and linked."""
     result: dict[str, Any] = {"changed": False, "backup": [], "removed": []}

@@ -14,9 +14,10 @@ import tempfile
 
 from ...host import download
 from ...host.download import LONGEST
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import layout
-from .archive import OtherFileError, RefusalError
+from .archive import OtherFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

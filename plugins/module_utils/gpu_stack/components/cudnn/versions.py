@@ -12,13 +12,13 @@ import shutil
 import tempfile
 import time
 
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import layout
 from .archive import (
     BROKEN,
     DIRECTORY_MODE,
     FULL,
-    RefusalError,
     check_stream,
     is_private,
     open_archive,

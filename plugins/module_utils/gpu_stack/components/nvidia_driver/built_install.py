@@ -7,9 +7,9 @@ that none of them follows, gets the package of its kernel.
 from __future__ import annotations
 
 from ...host import apt_commands, package_lists, platform
-from ...host.apt_commands import RefusalError
 from ...host.context import Context
 from ...host.package_install import REINSTALL
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import built_modules, dkms, signing, signing_words
 

@@ -6,8 +6,8 @@ import os
 import re
 
 from ...host import apt_commands, platform
-from ...host.apt_commands import RefusalError
 from ...host.context import Context
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import driver_method, make_log, module_files, signing
 

@@ -11,9 +11,9 @@ import os
 import stat
 
 from ...host import apt_commands, package_install, package_lists, service_starts
-from ...host.apt_commands import RefusalError
 from ...host.context import Context
 from ...host.package_install import CHANGED, REINSTALL, REMOVED
+from ...host.refusal import RefusalError
 from ...host.unfinished_packages import fix_broken
 from ...type_checking import TYPE_CHECKING
 from . import built_modules, driver_method, kernel_headers, make_log

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from ...host import managed_files, platform
-from ...host.apt_commands import RefusalError
 from ...host.context import SILENT, Context, run_program
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import kernel_words, running_driver
 
@@ -30,10 +30,7 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
     reason: why it takes a reboot; "" where it takes none.
     """
-    try:
-        return bring(Context(runner=_run), params["state"], params["version"], check_mode)
-    except managed_files.RefusedError as error:
-        raise RefusalError(str(error)) from error
+    return bring(Context(runner=_run), params["state"], params["version"], check_mode)
 
 
 def bring(context: Context, state: str, version: str, check_mode: bool) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ...host import platform
-from ...host.apt_commands import RefusalError
 from ...host.context import Context
+from ...host.refusal import RefusalError
 from .. import nvidia_driver
 from . import driver_method
 

@@ -6,8 +6,8 @@ only where the wish says so.
 
 from __future__ import annotations
 
-from ...host.apt_commands import RefusalError
 from ...host.context import Context
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from .. import nvidia_driver
 from . import driver_method

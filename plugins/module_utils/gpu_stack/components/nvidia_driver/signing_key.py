@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...host import file_state, managed_files, platform
-from ...host.apt_commands import RefusalError
 from ...host.context import Context
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import certificates, signing, signing_files
 
@@ -29,10 +29,7 @@ def bring(context: Context, params: dict[str, Any], check_mode: bool) -> dict[st
         if fault:
             raise RefusalError(fault)
     always = signing.dkms_signs_always(context)
-    try:
-        files = write(context, always, key, certificate, check_mode)
-    except managed_files.RefusedError as error:
-        raise RefusalError(str(error)) from error
+    files = write(context, always, key, certificate, check_mode)
     result: dict[str, Any] = {"changed": bool(files), "files": files}
     if check_mode and files:
         result["msg"] = f"Would write or remove {', '.join(files)}"
@@ -65,7 +62,7 @@ def _without_block(text: str) -> str:
 def write(context: Context, signs_always: bool, key: str, certificate: str, dry: bool) -> list[str]:
     """Paths of the files that were not as wished; now they are, unless `dry`.
 
-    Without a key all of them go. Raises managed_files.RefusedError or OSError.
+    Without a key all of them go. Raises managed_files.RefusalError or OSError.
     """
     texts: dict[str, tuple[str | None, int]] = {}
     if key:
