@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
+# What begins first and what shares hosts is said in tests/hosts/conftest.py.
+ON_HOSTS := $(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder tests/hosts
 PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PATH
 # Here hosts are promised: a machine that can't make them is an error, not a skip.
@@ -28,23 +30,23 @@ lint: setup ## ruff, mypy strict, ansible-lint production and strict
 	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections ansible-lint --offline --strict
 
 unit: setup ## Tests that need no host
-	$(PYTEST) -q -n 2 --durations=30 -m 'not hosts and not slow'
+	$(PYTEST) -q -n 2 --durations=30 -m 'not hosts and not slow' --ignore tests/hosts
 
 hosts: setup ## Tests on local hosts over SSH, Molecule and a virtual machine among them
 	@scripts/setup --machines
-	$(PYTEST) -q -n 2 --dist loadfile --durations=30 -m 'hosts and not slow'
+	$(ON_HOSTS) --durations=30 -m 'hosts and not slow'
 
 test-all: setup lint unit ## All of `make test` and the slow ones (DKMS build, all damage, all scenarios, every TensorFlow patch, a browser, drivers and kernels on virtual machines)
 	@scripts/setup --browser --machines
 	$(PYTEST) -q -m 'slow and not hosts'
-	$(PYTEST) -q -n 2 --dist loadfile -m 'hosts and not hours'
+	$(ON_HOSTS) -m 'hosts and not hours'
 
 faults: setup ## Break runs at random moments, cure each by one run, prove it (SEEDS="1 2" COUNT=20 MACHINE=vm)
 	$(PYTHON) scripts/faults.py $(addprefix --seed ,$(SEEDS)) --count $(or $(COUNT),20) --machine $(or $(MACHINE),container)
 
 bare: setup ## Fresh installs as virtual machines, driven to the driver's refusal of a card without silicon (an hour each)
 	@scripts/setup --machines
-	$(PYTEST) -q -m hours
+	$(PYTEST) -q -m hours tests/hosts
 
 damage: setup ## Damage everything the stack consists of, once; each is seen, planned, repaired
 	$(PYTEST) -q -m hosts tests/hosts/test_damage.py

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from provision import locallab
 from provision.errors import MachineError
@@ -25,7 +26,8 @@ from provision.locallab.machine import cache_directory
 from provision.locallab.vm import needs
 from tests.ground import Site, serve
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 import demo  # noqa: E402 - the script that `make demo` runs
 
@@ -34,11 +36,43 @@ OLDEST = ROOT / ".venv-oldest" / "bin" / "ansible-playbook"
 NEWEST = BIN / "ansible-playbook"
 
 
+# These begin first, the longest before the others: everybody waits for what begins last.
+LONGEST = (
+    "test_spine.py", "test_molecule.py", "test_faults.py", "test_roles_alone.py",
+    "test_virtual.py", "test_refusals.py", "test_lab.py",
+)  # fmt: skip
+# They share the hosts of `spine`, which one worker then brings from bare to proven, once.
+ON_SPINE = {"test_spine.py", "test_evidence.py", "test_checks_red.py", "test_examples.py"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything in this folder needs hosts, whether its author said so or not."""
-    for item in items:
-        if Path(str(item.fspath)).is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.hosts)
+    ours = [item for item in items if item.path.is_relative_to(HERE)]
+    for item in ours:
+        item.add_marker(pytest.mark.hosts)
+        if "spine" in getattr(item, "fixturenames", ()):
+            assert item.path.name in ON_SPINE, f"{item.path.name} is missing in ON_SPINE"
+    first = {name: place for place, name in enumerate(LONGEST)}
+    ours.sort(key=lambda item: first.get(item.path.name, len(first)))
+    mine = set(ours)
+    items[:] = [item for item in items if item not in mine] + ours
+
+
+class ByHosts(LoadFileScheduling):
+    """A file is of one worker, and so are the files that share hosts.
+
+    Not by xdist's own groups, `--dist loadgroup`: it writes them into the names of tests, which
+    pytest 9.2 no longer lets it.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "spine" if Path(file).name in ON_SPINE else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByHosts | None:
+    return ByHosts(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def _promised(what: str, error: MachineError) -> None:
