@@ -40,8 +40,8 @@ ACCEPTANCE = (
     *("checks/presence.py", "checks/links.py", "checks/memory.py", "checks/condition.py"),
     *("checks/kernel.py", "checks/surroundings.py", "judge.py", "topology.py", "xids.py"),
 )
-# What judges training.
-TRAINING = ("checks/training.py", "checks/kept.py")
+# What judges what TensorFlow did.
+WORK = ("checks/computing.py", "checks/training.py", "checks/kept.py")
 
 # What judges figures on the controller, below gpu_stack/acceptance/teaching: file -> its tests.
 TEACHING = {
@@ -117,7 +117,7 @@ TARGETS = (
             _module(f"acceptance/{path}"),
             tuple(
                 f"tests/unit/acceptance/test_{name}.py"
-                for name in ("judge", "words", "xids", "schema")
+                for name in ("words", "judge", "xids", "topology", "schema")
             ),
         )
         for path in ACCEPTANCE
@@ -128,10 +128,10 @@ TARGETS = (
             _module(f"acceptance/{path}"),
             tuple(
                 f"tests/unit/acceptance/test_{name}.py"
-                for name in ("training", "computing", "training_work")
+                for name in ("work_words", "training", "computing", "work", "training_work")
             ),
         )
-        for path in TRAINING
+        for path in WORK
     ),
     *(
         Target(

@@ -98,6 +98,17 @@ def _bus(**values: Any) -> Facts:
     return facts
 
 
+# More than two: of a set of texts two are in their order half of the time.
+BRIDGES = [f"0000:{number}:00.0" for number in (16, 15, 14, 20, 12, 13)]
+
+
+def _iommus(*kinds: str | None) -> Facts:
+    facts = machine("Tesla T4", len(kinds))
+    for function, kind in zip(facts["bus"], kinds, strict=True):
+        function["iommu"] = kind
+    return facts
+
+
 def _shared(size: int | None) -> Facts:
     return {**machine("Tesla T4", 2), "shared_memory": size}
 
@@ -155,9 +166,12 @@ def edges() -> dict[str, tuple[Facts, int]]:
         "lost and uncounted": _lost_and_uncounted(),
         "a driver without a card": _without_bus(),
         "an IOMMU that translates": _bus(iommu="DMA-FQ"),
-        "an IOMMU of two kinds": _bus(iommu="DMA"),
+        "an IOMMU of several kinds": _iommus(
+            "unmanaged", "identity", None, "blocked", "DMA-FQ", "auto", "DMA"
+        ),
         "no IOMMU": _bus(iommu=None),
-        "a hidden bridge": _bus(hidden=["0000:16:00.0", "0000:15:00.0"]),
+        "hidden bridges": _bus(hidden=BRIDGES),
+        "bridges": _bus(bridges=BRIDGES),
         "a hidden bridge and a bad one": _bus(hidden=["0000:16:00.0"], bridges=["0000:15:00.0"]),
         "little shared memory": _shared(64 * 2**20),
         "a byte more of shared memory": _shared(64 * 2**20 + 1),

@@ -15,6 +15,7 @@ from tests.unit.acceptance.test_judge import red
 from tests.unit.acceptance.worked import (
     WORK_FAULTS,
     WorkFault,
+    answer,
     broken,
     burnt,
     worked,
@@ -144,6 +145,50 @@ def test_without_a_gpu_nothing_is_computed_and_nothing_is_red() -> None:
     facts["work"].update(kind=None, host={}, cards={}, order=[])
     verdict = judge.judge(facts)
     assert (red(verdict), verdict["verdict"]) == ([], "not applicable")
+
+
+def test_a_card_that_does_not_say_its_memory_grows_as_asked_for() -> None:
+    facts = worked()
+    facts["nvml"]["gpus"][1]["memory"] = None
+    assert of(judge.judge(facts), "growth", 1)["state"] == "ok"
+
+
+def test_tensorflow_may_count_the_cards_in_another_order() -> None:
+    facts = worked(count=3)
+    facts["nvml"]["gpus"].reverse()
+    facts["work"]["host"]["listed"]["facts"]["addresses"].sort()
+    assert computing.listed(facts)["state"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("cards", "expected"),
+    [
+        ({}, set()),
+        ({"0": {}}, set()),
+        ({"0": {"xla": broken("no")}}, {"xla"}),
+        ({"0": {"xla": broken("no")}, "1": {"xla": answer()}}, set()),
+        ({"0": {"xla": broken("no")}, "1": {"product": answer()}}, {"xla"}),
+        ({"0": {"xla": broken("no")}, "1": {"xla": broken("no")}, "2": {}}, {"xla"}),
+        ({"0": {"xla": answer()}, "1": {"product": broken("no")}}, {"product"}),
+    ],
+)
+def test_what_no_card_answers_is_no_cards_fault(cards: dict[str, Any], expected: set[str]) -> None:
+    assert computing.everywhere(cards) == expected
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        ({}, None),
+        ({"host": {"listed": None}}, None),
+        ({"host": {"listed": broken("no")}}, None),
+        ({"host": {"listed": answer(version="2.9.3")}}, "2.9.3"),
+    ],
+)
+def test_the_version_of_tensorflow_is_what_it_said(
+    work: dict[str, Any], expected: str | None
+) -> None:
+    assert computing.version(work) == expected
 
 
 def test_a_rate_is_measured_and_never_a_pass() -> None:

@@ -8,7 +8,8 @@ import pytest
 from gpu_stack.acceptance import judge, topology, words
 
 from tests.collection import ROOT
-from tests.unit.acceptance.machines import FAULTS, Fault, event, healthy, machine
+from tests.unit.acceptance.machines import A100, FAULTS, Fault, event, healthy, machine
+from tests.unit.acceptance.worked import worked
 from tests.verdicts import red
 
 Verdict = dict[str, Any]
@@ -116,6 +117,117 @@ def test_the_worst_of_several_errors_of_a_card_is_named() -> None:
     assert xid["reason"].startswith("Xid 79: ")
     assert xid["reason"].endswith(" (2 times)")
     assert len(xid["evidence"]) == 4
+
+
+def test_a_verdict_has_what_its_readers_know() -> None:
+    facts = machine(A100, 2, mig=True)
+    verdict = judge.judge(facts)
+    checks, gpus = verdict.pop("checks"), verdict.pop("gpus")
+    assert verdict == {
+        "format": 1, "verdict": "ok", "action": "nothing", "pairs": {"0-1": "NV12"},
+        "sets": {"2": [0, 1]}, "driver": "550.163.01", "simulated": False, "level": "quick",
+        "stand_in": False, "tensorflow": None,
+    }  # fmt: skip
+    assert [entry["check"] for entry in checks] == [name for name, _ in judge.OF_HOST]
+    measured = ("pcie", "ecc", "rows", "pages", "temperature", "power", "clock", "memory", "fan",
+                "persistence", "capability", "power_limit", "power_limit_default")  # fmt: skip
+    for index, (gpu, read) in enumerate(zip(gpus, facts["nvml"]["gpus"], strict=True)):
+        assert [entry["check"] for entry in gpu.pop("checks")] == [name for name, _ in judge.OF_GPU]
+        assert gpu == {
+            "index": index, "slot": str(index + 1), "numa_node": 0, "verdict": "ok",
+            "action": "nothing",
+            **{name: read[name] for name in ("uuid", "serial", "name", "pci", "vbios", "part")},
+            "measured": {**{name: read[name] for name in measured}, "mig": True},
+        }  # fmt: skip
+
+
+def test_the_verdict_of_a_machine_that_worked_says_how() -> None:
+    facts = worked(count=2)
+    facts["work"]["level"] = "long"
+    verdict = judge.judge(facts)
+    assert (verdict["level"], verdict["tensorflow"]) == ("long", "2.9.3")
+    assert set(verdict) - set(judge.judge(machine())) == {"scaling"}
+    assert verdict["scaling"]["model"] == "ResNet-50"
+    names = [name for name, _ in (*judge.OF_HOST, *judge.WORK_OF_HOST)]
+    assert [entry["check"] for entry in verdict["checks"]] == names
+    names = [name for name, _ in (*judge.OF_GPU, *judge.WORK_OF_GPU, *judge.LONG_OF_GPU)]
+    assert [entry["check"] for entry in verdict["gpus"][1]["checks"]] == names
+    assert set(verdict["gpus"][1]["utilization"]) == {"together"}
+    facts["work"]["level"] = "normal"
+    names.remove("burn_in")
+    assert [entry["check"] for entry in judge.judge(facts)["gpus"][1]["checks"]] == names
+
+
+def state(state: str, action: str = "nothing") -> dict[str, Any]:
+    return {"state": state, "action": action}
+
+
+def of_card(verdict: str, action: str = "nothing") -> dict[str, Any]:
+    return {"verdict": verdict, "action": action}
+
+
+@pytest.mark.parametrize(
+    ("checks", "gpus", "expected"),
+    [
+        ([], [], ("not applicable", "nothing")),
+        ([state("measured")], [], ("not applicable", "nothing")),
+        ([state("measured"), state("ok")], [], ("ok", "nothing")),
+        ([], [of_card("ok"), of_card("not applicable")], ("ok", "nothing")),
+        ([state("degraded", "watch")], [of_card("ok")], ("degraded", "watch")),
+        # Only what makes the verdict says what to do; of that the strongest.
+        ([state("degraded", "service")], [of_card("failed", "reset")], ("failed", "reset")),
+        ([state("failed", "configure")], [of_card("degraded", "reseat")], ("failed", "configure")),
+        ([state("failed", "reboot")], [of_card("failed", "reset")], ("failed", "reboot")),
+        ([state("failed", "reset")], [of_card("failed", "service")], ("failed", "service")),
+    ],
+)
+def test_the_verdict_of_a_host(
+    checks: list[Any], gpus: list[Any], expected: tuple[str, str]
+) -> None:
+    assert judge.of_host(checks, gpus) == expected
+
+
+@pytest.mark.parametrize(
+    ("checks", "expected"),
+    [
+        ([], ("not applicable", "nothing")),
+        ([state("ok"), state("measured")], ("ok", "nothing")),
+        ([state("degraded", "service"), state("failed", "reset")], ("failed", "reset")),
+        ([state("degraded", "reset"), state("degraded", "reseat")], ("degraded", "reseat")),
+        ([state("degraded", "reseat"), state("degraded", "reset")], ("degraded", "reseat")),
+    ],
+)
+def test_the_verdict_of_a_card(checks: list[Any], expected: tuple[str, str]) -> None:
+    assert judge.of_checks(checks) == expected
+
+
+def test_two_lost_cards_have_their_places_in_the_order_of_the_bus() -> None:
+    facts = machine("Tesla T4", 4)
+    for index in (1, 2):
+        facts["nvml"]["gpus"][index] = {"index": index, "error": "GPU is lost"}
+    facts["log"]["cards"] = {facts["bus"][2]["pci"]: {"uuid": "GPU-2", "serial": "2"}}
+    facts["log"]["xids"] = [event(1, 79), event(2, 62)]
+    gpus = judge.judge(facts)["gpus"]
+    assert [(gpu["pci"], gpu["slot"], gpu["uuid"]) for gpu in gpus[1:3]] == [
+        ("0000:18:00.0", "2", None), ("0000:19:00.0", "3", "GPU-2"),
+    ]  # fmt: skip
+    asked = [entry for entry in gpus[1]["checks"] if entry["reason"] != judge.SILENT]
+    assert [entry["check"] for entry in asked] == ["answers", "xid"]
+    assert asked[1]["reason"].startswith("Xid 79: ")
+
+
+@pytest.mark.parametrize("log", [None, {"xids": [], "cards": None}])
+def test_a_lost_card_has_its_place_without_names_too(log: dict[str, Any] | None) -> None:
+    facts = {**machine("Tesla T4", 2), "log": log}
+    facts["nvml"]["gpus"][1] = {"index": 1, "error": "GPU is lost"}
+    gpu = judge.judge(facts)["gpus"][1]
+    assert (gpu["pci"], gpu["uuid"]) == ("0000:18:00.0", None)
+
+
+def test_without_a_declaration_no_gpu_is_not_applicable() -> None:
+    facts = machine(count=0)
+    facts["nvml"]["error"] = "driver not loaded"
+    assert judge.judge(facts)["verdict"] == "not applicable"
 
 
 def test_pairs_are_named_as_nvidia_smi_names_them() -> None:

@@ -40,9 +40,10 @@ def best_sets(known: dict[str, str]) -> dict[str, list[int]]:
     if len(indexes) > MOST:
         return sets
     for size in range(2, len(indexes) + 1):
+        # Of equal ones the first, which has the lowest indexes.
         chosen = max(
             itertools.combinations(indexes, size),
-            key=lambda some: [_worst(known, some), _sum(known, some), [-index for index in some]],
+            key=lambda some: [_worst(known, some), _sum(known, some)],
         )
         sets[str(size)] = list(chosen)
     return sets

@@ -195,7 +195,7 @@ class Work:
         Not where all cards of several fail: then it is the stack, and takes their time for nothing.
         """
         cards = self._answers["cards"]
-        everywhere = computing.everywhere(cards) if len(cards) > 1 else []
+        everywhere = computing.everywhere(cards) if len(cards) > 1 else set()
         for gpu in self._gpus:
             answers = self._of(gpu)
             for program, first in sorted(answers.items()):

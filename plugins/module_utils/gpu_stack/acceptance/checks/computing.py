@@ -337,14 +337,14 @@ JUDGES = {
 }
 
 
-def everywhere(cards: dict[str, Any]) -> list[str]:
+def everywhere(cards: dict[str, Any]) -> set[str]:
     """The programs that have no facts of any card: that is not a card's fault."""
     names = {program for answers in cards.values() for program in answers}
-    return sorted(
+    return {
         program
         for program in names
         if all((answers.get(program) or BROKEN)["error"] for answers in cards.values() if answers)
-    )
+    }
 
 
 def card_work(work: dict[str, Any], index: int) -> dict[str, Any]:

@@ -50,16 +50,16 @@ def checkpoints(facts: dict[str, Any]) -> dict[str, Any]:
         )
     if answer["saved"] != 0:
         return _fault("the last checkpoint's weights are not those that were saved")
-    same = "the same" if answer["difference"] == 0 else "the same but for a last bit"
-    return ok("{0}, the training went on and came to {1} weights".format(where, same))
+    but = "" if answer["difference"] == 0 else " but for a last bit"
+    return ok("{0}, the training went on and came to the same weights{1}".format(where, but))
 
 
 def tensorboard(facts: dict[str, Any]) -> dict[str, Any]:
     """TensorBoard's logs have every epoch's loss as the training had it."""
-    answer, reason = _export(facts)
-    if answer is None:
-        return not_applicable(reason)
-    logs = answer["logs"]
+    missing = _no_export(facts)
+    if missing:
+        return missing
+    logs = _export(facts)["logs"]
     if logs["error"]:
         return not_applicable("TensorBoard is not installed: {0}".format(logs["error"]))
     logged, trained = logs["logged"], logs["trained"]
@@ -76,7 +76,7 @@ def saved_model(facts: dict[str, Any]) -> dict[str, Any]:
     broken = computing.host_fault(facts, "export")
     if broken:
         return broken
-    difference = facts["work"]["host"]["export"]["facts"]["saved_model"]["difference"]
+    difference = _export(facts)["saved_model"]["difference"]
     if not difference <= EXPORTED:
         reason = "a SavedModel says something else in a new process, by {0:.1g}".format(difference)
         return _fault(reason, EXPORTED)
@@ -90,10 +90,10 @@ def tflite(facts: dict[str, Any]) -> dict[str, Any]:
 
 def tflite_mixed(facts: dict[str, Any]) -> dict[str, Any]:
     """A mixed one too, where TFLite can convert it at all."""
-    answer, reason = _export(facts)
-    if answer is None:
-        return not_applicable(reason)
-    error = answer["lite"]["mixed_float16"]["error"]
+    missing = _no_export(facts)
+    if missing:
+        return missing
+    error = _export(facts)["lite"]["mixed_float16"]["error"]
     if error:
         return not_applicable(
             "a model of mixed_float16 can't be converted to TFLite ({0}): build it anew in "
@@ -106,10 +106,10 @@ def tflite_mixed(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _converted(facts: dict[str, Any], name: str, limit: float = EXPORTED) -> dict[str, Any] | None:
     """What is wrong with a conversion."""
-    answer, reason = _export(facts)
-    if answer is None:
-        return not_applicable(reason)
-    lite = answer["lite"][name]
+    missing = _no_export(facts)
+    if missing:
+        return missing
+    lite = _export(facts)["lite"][name]
     if lite["error"]:
         return _fault("TFLite can't convert a model of {0}: {1}".format(
             name, lite["error"]))  # fmt: skip
@@ -119,12 +119,16 @@ def _converted(facts: dict[str, Any], name: str, limit: float = EXPORTED) -> dic
     return None
 
 
-def _export(facts: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-    """(what the program says, or else why it says nothing)."""
+def _export(facts: dict[str, Any]) -> dict[str, Any]:
+    """What the program says, where it says something."""
+    answer: dict[str, Any] = facts["work"]["host"]["export"]["facts"]
+    return answer
+
+
+def _no_export(facts: dict[str, Any]) -> dict[str, Any] | None:
+    """The finding where it says nothing, which `saved_model` is blamed for; None where it does."""
     broken = computing.host_fault(facts, "export")
-    if broken:
-        return None, broken["reason"]
-    return facts["work"]["host"]["export"]["facts"], ""
+    return broken and not_applicable(broken["reason"])
 
 
 def _fault(reason: str, limit: float | None = None) -> dict[str, Any]:

@@ -68,8 +68,6 @@ def dense(card: dict[str, Any]) -> dict[str, Any]:
     if beside:
         ratio = facts["rate"] / beside["rate"]
         words += ", {0:.1f} times as fast as the CPU".format(ratio)
-        if card["work"]["kind"] != "GPU":
-            words += ", which it is itself"
     return computing.rated(card, words, "dense_rows", facts["rate"], "rows/s")
 
 
@@ -239,7 +237,7 @@ def _why_not(card: dict[str, Any]) -> dict[str, Any]:
 
 def _outside(facts: dict[str, Any]) -> list[int]:
     """The places of those whose gradient is not in the sum; none where that is said of all."""
-    bad = [k for k, share in enumerate(facts["shares"]) if not abs(share - 1) <= PART]
+    bad = [k for k, share in enumerate(facts["shares"]) if not 1 - PART <= share <= 1 + PART]
     return bad if len(bad) < facts["replicas"] else []
 
 
