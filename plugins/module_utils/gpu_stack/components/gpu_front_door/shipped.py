@@ -40,7 +40,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/programs.py": (
         0o644,
-        "bf8c028303431fa41fc8e368a1de06154b64fbe4e1e1b3953f8fb978eeed4f35",
+        "21b18341ff986daf30fceda7fa324043ead0854e4a91e47726d511a89aaa96b2",
     ),
     "/usr/local/lib/gpu-front-door/renewal/state.py": (
         0o644,

@@ -56,7 +56,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/programs.py": (
         0o644,
-        "bb0d3f5d4cf6226f77abfba409feb0382df9f3c8b7b855b1edef20ed36c21760",
+        "aba55fc55f59b178db238b7249d6de770cfa7504b746389c9ef1bca79b4f1bdb",
     ),
     "/usr/local/lib/gpu-workspace/program/relay.py": (
         0o644,

@@ -19,8 +19,7 @@ def call(command: list[str], timeout: float = TIMEOUT, **environment: str) -> tu
         result = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             timeout=timeout,
             check=False,
             env=dict(os.environ, **environment),

@@ -19,12 +19,7 @@ def call(command: list[str], timeout: float | None = TIMEOUT) -> tuple[int, str,
     """(exit code, output, errors) of a program; 127 where there is none, 124 where it hangs."""
     try:
         result = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            timeout=timeout,
-            check=False,
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
         )
     except FileNotFoundError:
         return 127, "", f"{command[0]} is not here"
