@@ -24,7 +24,8 @@ def pairs(nvml: dict[str, Any]) -> dict[str, str]:
     for gpu in nvml["gpus"]:
         for link in [] if gpu["error"] else gpu["links"]:
             peer = by_address.get(link["peer"])
-            if link["up"] and peer is not None and gpu["index"] < peer:
+            # Both ends tell of a link: `topology` has the pair in one order.
+            if link["up"] and peer is not None:
                 pair = "{0}-{1}".format(gpu["index"], peer)
                 links[pair] = links.get(pair, 0) + 1
     return {
