@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.unit.acceptance.machines import A100, Facts, event, machine
 
+H100 = "NVIDIA H100 80GB HBM3"
 MUTE = (
     "ecc", "rows", "pages", "throttle", "temperature", "temperature_slowdown", "power_limit",
     "compute_mode", "mig", "utilization", "state",
@@ -78,6 +79,12 @@ def _without_bus() -> Facts:
     return facts
 
 
+def _undriven() -> Facts:
+    facts = machine("Tesla T4", 1)
+    facts["nvml"] = {"error": "driver not loaded", "driver": None, "gpus": [], "topology": {}}
+    return facts
+
+
 def _links(name: str, down: tuple[int, ...], count: int = 2) -> Facts:
     facts = machine(name, count)
     for link in down:
@@ -128,6 +135,7 @@ def edges() -> dict[str, tuple[Facts, int]]:
         "slow in an unknown state": _loaded(None),
         "slow in P0 without work": _loaded(0, 0),
         "two NVLinks down": _links(A100, (3, 4)),
+        "all NVLinks of one down": _links(A100, tuple(range(12))),
         "NVLinks that lead nowhere": _links(A100, (3,), 1),
         "NVLinks of unlike cards": _unlike(),
         "ECC off": card(_ecc(mode=0)),
@@ -139,7 +147,7 @@ def edges() -> dict[str, tuple[Facts, int]]:
         "at ease twice": card(_of(throttle=["idle", "power cap", "application clocks"])),
         "as hot as may be": card(_of(temperature=93)),
         "one degree less": card(_of(temperature=92)),
-        "a lower power limit": card(_of(power_limit=50000)),
+        "a lower power limit": card(_of(power_limit=350000), H100),
         "no default power limit": card(_of(power_limit_default=None)),
         "MIG off at the next reset": card(
             _of(mig={"mode": 1, "pending": 0, "instances": ["MIG-1"]}), A100
@@ -165,11 +173,12 @@ def edges() -> dict[str, tuple[Facts, int]]:
         ),
         "lost and uncounted": _lost_and_uncounted(),
         "a driver without a card": _without_bus(),
+        "a card without its driver": _undriven(),
         "an IOMMU that translates": _bus(iommu="DMA-FQ"),
         "an IOMMU of several kinds": _iommus(
             "unmanaged", "identity", None, "blocked", "DMA-FQ", "auto", "DMA"
         ),
-        "no IOMMU": _bus(iommu=None),
+        "no IOMMU": _iommus(None, None),
         "hidden bridges": _bus(hidden=BRIDGES),
         "bridges": _bus(bridges=BRIDGES),
         "a hidden bridge and a bad one": _bus(hidden=["0000:16:00.0"], bridges=["0000:15:00.0"]),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from tests.unit.acceptance.fleets import DAY, NOW, RATE, host, like, measured, r
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
-    return str(tmp_path / "report" / history.FOLDER)
+    return str(tmp_path / "report" / "acceptance-history")
 
 
 def silent(message: str) -> None:
@@ -80,11 +82,11 @@ def test_nothing_measured_leaves_no_file(folder: str) -> None:
 
 def test_each_level_keeps_its_last_ones(folder: str) -> None:
     history.record(folder, {"a": host("a", [0.0])}, NOW, silent)
-    for number in range(history.KEPT + 5):
+    for number in range(25):
         history.record(folder, {"a": host("a", [number], level="quick")}, NOW + number, silent)
     values = [value for _, value, _ in rates(folder)]
-    assert values == [0.0, *range(5, history.KEPT + 5)]
-    assert len((Path(folder) / "a@quick.jsonl").read_text().splitlines()) == history.KEPT
+    assert values == [0.0, *range(5, 25)]
+    assert len((Path(folder) / "a@quick.jsonl").read_text().splitlines()) == 20
 
 
 def test_a_level_reads_its_own_files(folder: str) -> None:
@@ -124,6 +126,9 @@ def test_a_level_reads_its_own_files(folder: str) -> None:
         '{"format": 1, "time": "2025-11-24T00:00:00Z", "subjects": '
         '[{"id": "", "like": "", "figures": {"x": [1, "failed"]}}]}\n',
         "\x00\n",
+        "[" * 100000 + "\n",
+        '{"format": 1, "time": "2025-11-24T00:00:00Z", "subjects": '
+        '[{"id": "", "like": "", "figures": []}]}\n',
     ],
 )
 def test_a_spoiled_file_is_kept_aside_with_a_warning(folder: str, text: str) -> None:
@@ -149,11 +154,65 @@ def test_a_spoiled_file_is_kept_aside_with_a_warning(folder: str, text: str) -> 
 
 def test_a_file_that_is_none_of_ours_by_its_size_is_not_read(folder: str) -> None:
     os.makedirs(folder)
-    with (Path(folder) / "a@normal.jsonl").open("wb") as stream:
-        stream.truncate(history.LARGEST + 1)
+    path = Path(folder) / "a@normal.jsonl"
+    for size, reason in ((4 * 2**20, "Expecting value"), (4 * 2**20 + 1, "it is too large")):
+        with path.open("wb") as stream:
+            stream.truncate(size)
+        said: list[str] = []
+        assert history.read(folder, said.append) == []
+        assert f"{path} can't be read ({reason}" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ({"format": 2}, "its format is 2"),
+        ({"subjects": [{"id": None, "like": "x", "figures": {}}]}, "a card without a name"),
+        ({"subjects": [{"id": "x", "like": "x", "figures": {"y": [1, "failed"]}}]},
+         "a figure is no number"),
+    ],
+)  # fmt: skip
+def test_a_warning_says_what_is_wrong_and_where_it_is_kept(
+    folder: str, monkeypatch: pytest.MonkeyPatch, line: dict[str, Any], reason: str
+) -> None:
+    os.makedirs(folder)
+    path = Path(folder) / "a@normal.jsonl"
+    whole = {"format": 1, "time": "2025-11-24T00:00:00Z", "subjects": [], **line}
+    path.write_text(json.dumps(whole) + "\n")
+
+    def fixed(_source: str, _target: str) -> None:
+        raise OSError(30, "Read-only file system")
+
+    beginning = f"the history of acceptances in {path} can't be read ({reason}); this goes on "
     said: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(history.os, "replace", fixed)
+        assert history.read(folder, said.append) == []
     assert history.read(folder, said.append) == []
-    assert "it is too large" in said[0]
+    assert said[0] == (
+        f"{beginning}without it, and it can't be moved: [Errno 30] Read-only file system"
+    )
+    assert re.fullmatch(
+        re.escape(f"{beginning}without it, and it is kept as {path}.spoiled-") + r"\d{8}T\d{6}Z",
+        said[1],
+    )
+
+
+def test_of_one_moment_files_are_in_the_order_of_their_names(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "bca":
+        history.record(folder, {name: host(name, [1.0])}, NOW, silent)
+    names = sorted(os.listdir(folder), reverse=True)
+    monkeypatch.setattr(history.os, "listdir", lambda _: names)
+    assert [card for card, _, _ in rates(folder)] == ["GPU-a-0", "GPU-b-0", "GPU-c-0"]
+
+
+def test_what_is_ok_or_only_measured_teaches(folder: str) -> None:
+    verdict = host("a", [1.0, 2.0])
+    rate_of(verdict, 1)["state"] = "ok"
+    history.record(folder, {"a": verdict}, NOW, silent)
+    assert rates(folder) == [("GPU-a-0", 1.0, True), ("GPU-a-1", 2.0, True)]
 
 
 def test_a_folder_that_can_not_be_written_is_a_warning(folder: str, tmp_path: Path) -> None:
@@ -177,7 +236,9 @@ def test_a_write_that_breaks_off_leaves_the_file_as_it_was(
     history.record(folder, {"a": host("a", [1.0])}, NOW, silent)
     before = (Path(folder) / "a@normal.jsonl").read_bytes()
 
-    def full(_source: str, _target: str) -> None:
+    def full(source: str, _target: str) -> None:
+        # A killed one leaves a file that is no history's.
+        assert Path(source).name.startswith(".new-")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(history.os, "replace", full)
@@ -205,8 +266,24 @@ def test_a_hosts_name_is_a_files_name_whatever_it_is(folder: str) -> None:
     for name in ("../gpu", "a/b", ".", "gpu01.lab.example.org", "x" * 300, "y" * 300, "é"):
         history.record(folder, {name: host("n", [1.0])}, NOW, silent)
     assert len(rates(folder)) == 7
-    assert history.file_name("gpu01.example.org", "quick") == "gpu01.example.org@quick.jsonl"
     assert all(len(name) < 255 for name in os.listdir(folder))
+
+
+HASH = hashlib.sha256(b"x" * 151).hexdigest()[:32]
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "expected"),
+    [
+        ("gpu01.example.org", "quick", "gpu01.example.org@quick"),
+        ("a/b", "long/1", "a%2Fb@long%2F1"),
+        ("x" * 150, "quick", "x" * 150 + "@quick"),
+        ("x" * 151, "quick", "x" * 100 + "%" + HASH + "@quick"),
+        ("a", "l" * 41, "a@" + "l" * 40),
+    ],
+)
+def test_the_file_of_a_host_and_level(name: str, level: str, expected: str) -> None:
+    assert history.file_name(name, level) == expected + ".jsonl"
 
 
 def test_files_are_lines_of_json_that_everybody_may_read(folder: str) -> None:
@@ -215,6 +292,8 @@ def test_files_are_lines_of_json_that_everybody_may_read(folder: str) -> None:
     line: dict[str, Any] = json.loads(path.read_text())
     assert list(line) == ["format", "time", "subjects"]
     assert (line["format"], line["time"]) == (1, "2025-11-24T16:00:00Z")
+    # Of the host with all its cards nothing was measured.
+    assert len(line["subjects"]) == 1
     assert line["subjects"][0]["figures"][RATE] == [1.0, "measured"]
     assert path.stat().st_mode & 0o777 == 0o644
 
@@ -228,7 +307,8 @@ def test_by_card_has_each_figures_values_in_their_order(folder: str) -> None:
 
 def test_a_project_that_is_rendered_again_keeps_it(tmp_path: Path) -> None:
     tree.write(tmp_path, {"site.yml": b"1", "accept.yml": b"1"}, version="1")
-    folder = tmp_path / "report" / history.FOLDER
+    folder = tmp_path / "report" / "acceptance-history"
+    assert folder.name == history.FOLDER
     history.record(str(folder), {"a": host("a", [1.0])}, NOW, silent)
     tree.write(tmp_path, {"site.yml": b"2"}, version="2")
     assert not (tmp_path / "accept.yml").exists()

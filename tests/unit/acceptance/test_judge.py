@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_stack.acceptance import judge, topology, words
+from gpu_stack.acceptance import judge, words
 
 from tests.collection import ROOT
 from tests.unit.acceptance.machines import A100, FAULTS, Fault, event, healthy, machine
@@ -237,17 +237,6 @@ def test_pairs_are_named_as_nvidia_smi_names_them() -> None:
         "0-1": "PIX", "0-2": "PXB", "0-3": "NV2", "1-2": "PIX", "1-3": "PXB", "2-3": "PIX"
     }  # fmt: skip
     assert verdict["sets"] == {"2": [0, 3], "3": [0, 1, 3], "4": [0, 1, 2, 3]}
-
-
-def test_the_best_set_avoids_the_slowest_way() -> None:
-    """A ring over all of them is as fast as its slowest part."""
-    known = {"0-1": "PIX", "0-2": "SYS", "0-3": "SYS", "1-2": "SYS", "1-3": "SYS", "2-3": "PXB"}
-    assert topology.best_sets(known) == {"2": [0, 1], "3": [0, 1, 2], "4": [0, 1, 2, 3]}
-
-
-def test_sets_of_more_cards_than_can_be_tried_are_left_out() -> None:
-    known = {f"{one}-{two}": "PIX" for two in range(17) for one in range(two)}
-    assert topology.best_sets(known) == {}
 
 
 def test_the_page_names_every_check() -> None:

@@ -63,6 +63,17 @@ def test_cards_are_counted_as_numbers() -> None:
     assert topology.best_sets(known) == {"2": [1, 8], "3": [1, 8, 10]}
 
 
+def test_the_best_set_avoids_the_slowest_way() -> None:
+    """A ring over all of them is as fast as its slowest part."""
+    known = {"0-1": "PIX", "0-2": "SYS", "0-3": "SYS", "1-2": "SYS", "1-3": "SYS", "2-3": "PXB"}
+    assert topology.best_sets(known) == {"2": [0, 1], "3": [0, 1, 2], "4": [0, 1, 2, 3]}
+
+
+def test_sets_of_more_cards_than_can_be_tried_are_left_out() -> None:
+    known = {f"{one}-{two}": "PIX" for two in range(17) for one in range(two)}
+    assert topology.best_sets(known) == {}
+
+
 def test_sixteen_cards_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topology, "_scores", lambda *_: [0])
     known = {f"{one}-{two}": "PIX" for two in range(16) for one in range(two)}

@@ -11,7 +11,7 @@ from gpu_stack.acceptance.checks import kept, training
 from tests.unit.acceptance import trained
 from tests.unit.acceptance.test_computing import of
 from tests.unit.acceptance.test_judge import red
-from tests.unit.acceptance.worked import worked
+from tests.unit.acceptance.worked import answer, worked
 
 
 def verdict(change: trained.Change | None = None, count: int = 3, **more: Any) -> dict[str, Any]:
@@ -65,8 +65,8 @@ def test_cards_are_named_by_their_own_numbers() -> None:
     work["host"]["copies"]["facts"] = {"host": copies["host"][:2], "pairs": {}}
     for program, values in trained.host(2, "GPU").items():
         work["host"][program]["facts"] = values
-    for answer in work["host"].values():
-        answer["order"] = ["1", "2"]
+    for given in work["host"].values():
+        given["order"] = ["1", "2"]
     work["host"]["mirrored"]["facts"]["shares"] = [1.0, 0.0]
     made = judge.judge(facts)
     assert red(made) == [("together", 2, "failed", "reset")]
@@ -207,3 +207,9 @@ def test_what_would_accuse_somebody_is_asked_again(
     if change is not None:
         change(work)
     assert training.disputed(work) is expected
+
+
+def test_a_card_that_was_taken_before_its_last_question_is_no_suspect() -> None:
+    gpu = worked(count=1)["nvml"]["gpus"][0]
+    answers = {"by_uuid": answer(addresses=[gpu["pci"]])}
+    assert not training.suspect(gpu, "GPU", "by_uuid", answers)

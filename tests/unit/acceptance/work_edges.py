@@ -198,6 +198,7 @@ COMPUTING = {
     "wrong in the burn-in": Edge(burnt(differing=2, products=1000, seconds=90.0, paces=[])),
     "no pace": _paces(),
     "one pace": _paces(24.0),
+    "two paces": _paces(30.0, 16.0),
     "at the limit of its pace": _paces(30.0, 29.0, 28.0, 27.0, 24.0),
     "below its pace": _paces(30.0, 29.0, 28.0, 27.0, 23.9),
     "one fast interval at first": _paces(48.0, *[24.0] * 699),

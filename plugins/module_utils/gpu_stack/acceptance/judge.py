@@ -15,7 +15,7 @@ from .checks import (
     surroundings,
     training,
 )
-from .findings import ACTIONS, BLAMED, not_applicable, worst
+from .findings import ACTIONS, not_applicable, worst
 
 if TYPE_CHECKING:
     from typing import Any
@@ -43,7 +43,6 @@ def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
     facts = {"declared": declared, **facts}
     places = {gpu["pci"]: gpu for gpu in facts["bus"]}
     nvml = _addressed(facts)
-    facts["nvml"] = nvml
     gpus = [_gpu(gpu, facts, places.get(gpu.get("pci")) or {}) for gpu in nvml["gpus"]]
     work: dict[str, Any] = facts.get("work") or {}
     asked = (*OF_HOST, *WORK_OF_HOST) if work else OF_HOST
@@ -71,8 +70,7 @@ def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
 def of_host(checks: list[dict[str, Any]], gpus: list[dict[str, Any]]) -> tuple[str, str]:
     """(verdict, action) of a host, from its own findings and its GPUs' verdicts."""
     verdict = worst([*checks, *({"state": gpu["verdict"]} for gpu in gpus)])
-    blamed = [entry for entry in [*checks, *gpus] if _state(entry) in BLAMED]
-    return verdict, _action([entry for entry in blamed if _state(entry) == verdict])
+    return verdict, _action([entry for entry in [*checks, *gpus] if _state(entry) == verdict])
 
 
 def of_checks(checks: list[dict[str, Any]]) -> tuple[str, str]:
@@ -113,7 +111,7 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
         gpu,
         xids=_of(gpu, facts["log"]),
         like=_like(gpu, facts["nvml"]["gpus"]),
-        figures=figures.figures(gpu.get("name") or ""),
+        figures=None if gpu["error"] else figures.figures(gpu["name"]),
     )
     checks = []
     of_gpu: tuple[Any, ...] = OF_GPU

@@ -23,8 +23,10 @@ def pairs(nvml: dict[str, Any]) -> dict[str, str]:
     links: dict[str, int] = {}
     for gpu in nvml["gpus"]:
         for link in [] if gpu["error"] else gpu["links"]:
+            # Both ends tell of a link, and `topology` has the pair in one order; what is no GPU, as
+            # an NVSwitch, is in no pair.
             peer = by_address.get(link["peer"])
-            if link["up"] and peer is not None and gpu["index"] < peer:
+            if link["up"]:
                 pair = "{0}-{1}".format(gpu["index"], peer)
                 links[pair] = links.get(pair, 0) + 1
     return {

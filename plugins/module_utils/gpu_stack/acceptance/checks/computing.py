@@ -343,7 +343,7 @@ def everywhere(cards: dict[str, Any]) -> set[str]:
     return {
         program
         for program in names
-        if all((answers.get(program) or BROKEN)["error"] for answers in cards.values() if answers)
+        if all((answers.get(program) or BROKEN)["error"] for answers in cards.values())
     }
 
 

@@ -64,13 +64,13 @@ def pages(gpu: dict[str, Any]) -> dict[str, Any]:
         return not_applicable("the card retires no pages")
     total = state["single"] + (state["double"] or 0)
     double = _number(state["double"])
-    evidence = ["{0} retired, {1} of them for a double bit error".format(total, double)]
+    words = "{0} retired, {1} of them for a double bit error".format(total, double)
     if total >= PAGES:
         reason = "{0} pages of memory are retired".format(total)
-        return finding(FAILED, reason, evidence, action="service", threshold=PAGES, source="NVIDIA")
+        return finding(FAILED, reason, [words], action="service", threshold=PAGES, source="NVIDIA")
     if state["pending"]:
-        return finding(DEGRADED, "a page is retired at the next reset", evidence, action="reset")
-    return ok(evidence[0], threshold=PAGES, source="NVIDIA")
+        return finding(DEGRADED, "a page is retired at the next reset", [words], action="reset")
+    return ok(words, threshold=PAGES, source="NVIDIA")
 
 
 def _number(value: int | None) -> str:

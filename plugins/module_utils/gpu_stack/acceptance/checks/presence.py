@@ -40,7 +40,7 @@ def count(facts: dict[str, Any]) -> dict[str, Any]:
     seen, counted = len(here(facts)), len(facts["nvml"]["gpus"])
     if not seen and not declared:
         return not_applicable("no NVIDIA GPU on the PCI bus")
-    if declared and seen < declared:
+    if seen < declared:
         addresses = ["on the bus: " + gpu["pci"] for gpu in here(facts)]
         reason = "{0} of {1} GPUs are on the PCI bus".format(seen, declared)
         return finding(

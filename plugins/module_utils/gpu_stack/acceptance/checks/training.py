@@ -73,9 +73,10 @@ def dense(card: dict[str, Any]) -> dict[str, Any]:
 
 def together(card: dict[str, Any]) -> dict[str, Any]:
     """Its gradient is in the sum of all, and its weights are the others'."""
-    facts, place = _mirrored(card)
-    if facts is None:
+    found = _mirrored(card)
+    if found is None:
         return _why_not(card)
+    facts, place = found
     if facts["replicas"] == 1:
         return not_applicable("one GPU trains alone")
     if place in _outside(facts):
@@ -93,9 +94,10 @@ def together(card: dict[str, Any]) -> dict[str, Any]:
 
 def busy(card: dict[str, Any]) -> dict[str, Any]:
     """It works while all train."""
-    facts, place = _mirrored(card)
-    if facts is None:
+    found = _mirrored(card)
+    if found is None:
         return _why_not(card)
+    facts, place = found
     share = facts["busy"][place]
     if share is None:
         return not_applicable("only a real GPU can show it")
@@ -180,8 +182,6 @@ def disputed(work: dict[str, Any]) -> bool:
     answer = work["host"].get("mirrored")
     if not answer or answer["silent"]:
         return False
-    if answer["error"]:
-        return True
     accused = replicas({"work": work})["state"] in BLAMED
     return accused or bool(_outside(answer["facts"]) or _odd(answer["facts"]))
 
@@ -219,13 +219,13 @@ def scaling(facts: dict[str, Any]) -> dict[str, Any]:
     return dict(computing.rated(facts, words, name, share, "of 1"), evidence=evidence)
 
 
-def _mirrored(card: dict[str, Any]) -> tuple[dict[str, Any] | None, int]:
+def _mirrored(card: dict[str, Any]) -> tuple[dict[str, Any], int] | None:
     """(what the training on all cards says, and this one's place in it); None without."""
     answer, index = card["work"]["host"].get("mirrored"), card["work"]["index"]
     if not answer or answer["error"] or index not in answer["order"]:
-        return None, 0
+        return None
     if answer["facts"]["replicas"] != len(answer["order"]):
-        return None, 0
+        return None
     return answer["facts"], answer["order"].index(index)
 
 

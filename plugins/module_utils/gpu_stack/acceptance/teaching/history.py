@@ -69,7 +69,7 @@ def record(
     A folder that can't be written is a warning: the verdicts are as good without.
     """
     try:
-        for host, verdict in sorted(verdicts.items()):
+        for host, verdict in verdicts.items():
             line = _line(host, verdict, now)
             if line["subjects"]:
                 os.makedirs(folder, exist_ok=True)
@@ -81,7 +81,7 @@ def record(
 
 def file_name(host: str, level: str) -> str:
     """The file of a host and level; a name that is too long for one ends in what tells it apart."""
-    quoted = urllib.parse.quote(host, safe="")
+    quoted = urllib.parse.quote_plus(host)
     if len(quoted) > 150:
         import hashlib
 
@@ -102,7 +102,7 @@ def _level(verdict: dict[str, Any]) -> str:
 
 
 def _ending(level: str) -> str:
-    return "@" + urllib.parse.quote(level, safe="")[:40] + ENDING
+    return "@" + urllib.parse.quote_plus(level)[:40] + ENDING
 
 
 def _files(folder: str, levels: set[str] | None) -> list[str]:
@@ -151,10 +151,9 @@ def _keep_aside(path: str, error: Exception, warn: Callable[[str], None]) -> Non
         where = "it is kept as {0}".format(aside)
     except OSError as failure:
         where = "it can't be moved: {0}".format(failure)
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     warn(
         "the history of acceptances in {0} can't be read ({1}); this goes on without it, and "
-        "{2}".format(path, reason, where)
+        "{2}".format(path, error, where)
     )
 
 
