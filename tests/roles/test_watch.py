@@ -202,15 +202,30 @@ def test_a_log_that_was_rotated_is_read_from_its_beginning(host: Path) -> None:
     assert look() == {"phase": "install", "text": "unpacking a"}
 
 
-def test_a_kernel_module_is_counted_by_its_objects(host: Path) -> None:
+QUIET = """\
+  CC [M]  /var/lib/dkms/a.o
+  CC [M]  /var/lib/dkms/b.o
+  LD [M]  x
+"""
+# Debian's driver builds with V=1 (535.261.03 on Debian 12, shortened).
+VERBOSE = """\
+make[1]: Entering directory '/usr/src/linux-headers-6.1.0-56-common'
+   gcc-12 -Wp,-MMD,/b/nvidia/.nv.o.d -nostdinc -DMODULE  -c -o /b/nvidia/nv.o /b/nvidia/nv.c   ; \
+./tools/objtool/objtool --hacks=jump_label --orc --module /b/nvidia/nv.o
+  if nm /b/nvidia/nv.o 2>/dev/null | grep -q __ksymtab; then  gcc-12 -E -D__GENKSYMS__; fi
+   gcc-12 -Wp,-MMD,/b/nvidia/.nv-acpi.o.d -DMODULE  -c -o /b/nvidia/nv-acpi.o /b/nvidia/nv-acpi.c
+   ld -r -m elf_x86_64 -z noexecstack -o /b/nvidia/nv-interface.o /b/nvidia/nv.o
+"""
+
+
+@pytest.mark.parametrize("printed", [QUIET, VERBOSE], ids=["quiet", "verbose"])
+def test_a_kernel_module_is_counted_by_its_objects(host: Path, printed: str) -> None:
     look = watch.Watch(str(host))
     path = host / "var/lib/dkms/nvidia-current/470.256.02/build/make.log"
     put(path, 0)
     assert look() is None
     head = "DKMS make.log for nvidia-current-470.256.02 for kernel 5.10.0-33-amd64 (x86_64)\n"
-    path.write_text(
-        head + "  CC [M]  /var/lib/dkms/a.o\n  CC [M]  /var/lib/dkms/b.o\n  LD [M]  x\n"
-    )
+    path.write_text(head + printed)
     words = "building the kernel module for 5.10.0-33-amd64, 2 objects"
     assert look() == {"phase": "build", "text": words}
     assert look() is None

@@ -30,6 +30,8 @@ PACKAGE = re.compile(r"^[a-z0-9][a-z0-9+.-]+(:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?$"
 URI = re.compile(r"^'[^']*' (\S+) (\d+)", re.M)
 DPKG_STEP = re.compile(r"^\S+ \S+ (install|upgrade|configure|startup) (\S+)")
 MODULE_KERNEL = re.compile(rb"^DKMS make\.log for \S+ for kernel (\S+)")
+# What kbuild prints of an object: its short line, or the command (Debian's driver builds with V=1).
+OBJECT = re.compile(rb"^  CC \[M\] | -c -o \S+\.o ", re.M)
 # The real apt-get: other programs of that name do not count.
 BELIEVED = 0
 # Smaller files that Ansible copies are its modules and our templates.
@@ -253,7 +255,7 @@ class Dpkg(object):
 
 
 class Dkms(object):
-    """The compiler's log of a kernel module; one line per object."""
+    """The compiler's log of a kernel module; one line or command per object."""
 
     def __init__(self, root: str) -> None:
         self._directory = os.path.join(root, "var/lib/dkms")
@@ -269,7 +271,7 @@ class Dkms(object):
                 except OSError:
                     continue
                 kernel = MODULE_KERNEL.match(text)
-                objects = text.count(b"  CC [M] ")
+                objects = len(OBJECT.findall(text))
                 if self._moved((path, objects)) and kernel is not None:
                     words = "building the kernel module for {0}, {1} objects".format(
                         kernel.group(1).decode("utf-8", "replace"), objects
