@@ -8,6 +8,7 @@ nothing behind them, so the run ends where the driver refuses it.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,4 +109,5 @@ def test_the_next_run_changes_nothing_and_does_not_reboot(machine: Bare) -> None
     assert machine.boot_id() == before
     assert done.returncode == 2
     assert "a reboot is no cure" in entry["failure"]["message"]
-    assert not entry.get("changes"), entry["changes"]
+    # The rest of the stack stays planned: the run ends at the card, before it.
+    assert re.search(r"^vm01 .* changed=0 ", done.stdout, re.M), done.stdout[-3000:]

@@ -9,6 +9,7 @@ what it says, is what such a machine can show.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -171,9 +172,10 @@ def test_one_run_reboots_once_and_tries_the_module_on_the_booted_kernel(
     assert "fallen off the bus" in run.text, run.text[-3000:]
 
 
-def test_the_next_run_does_not_reboot(lab: locallab.Lab) -> None:
+def test_the_next_run_changes_nothing_and_does_not_reboot(lab: locallab.Lab) -> None:
     before = boot_id(lab)
     run = Run(lab.state_dir.parent)
     assert boot_id(lab) == before
     assert run.rc == 2
+    assert re.search(r"^vm01 .* changed=0 ", run.text, re.M), run.text[-3000:]
     assert "a reboot is no cure" in run.text, run.text[-3000:]
