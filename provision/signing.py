@@ -37,12 +37,8 @@ def signature_of(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 
 
-def sign(data: bytes, key: Path, namespace: str) -> bytes:
-    """The armored signature of the bytes, for this purpose.
-
-    `key` is a private key, or the public one of a key that an agent has. InputError where it can't
-    be used, MachineError without ssh-keygen.
-    """
+def check_key(key: Path) -> None:
+    """InputError unless there is a file of the key's name."""
     if not key.is_file():
         raise InputError(
             "there is no such key",
@@ -50,6 +46,15 @@ def sign(data: bytes, key: Path, namespace: str) -> bytes:
             expected="a private SSH key, or the public one of an agent's",
             hint="--key names another; `ssh-keygen -t ed25519` makes one",
         )
+
+
+def sign(data: bytes, key: Path, namespace: str) -> bytes:
+    """The armored signature of the bytes, for this purpose.
+
+    `key` is a private key, or the public one of a key that an agent has. InputError where it can't
+    be used, MachineError without ssh-keygen.
+    """
+    check_key(key)
     arguments = ["sign", "-f", str(key.absolute()), "-n", namespace]
     # At a terminal it may ask for a passphrase, or for a touch of the key.
     done = _ssh_keygen(arguments, data, None if _at_terminal() else TIMEOUT_SECONDS)

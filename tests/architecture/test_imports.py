@@ -82,6 +82,11 @@ ALLOWED: dict[str, set[str]] = {
     "evidence": {
         *("__init__", "errors", "inputs", "inventory", "lock", "report", "acceptance", "signing"),
     },
+    # Files by their hashes, from wherever they are at hand.
+    "bundle": {
+        *("errors", "inputs", "catalog", "collection", "lock"),
+        *("upstream", "upstream.packages"),
+    },
     # By ssh-keygen, for whoever has bytes to sign.
     "signing": {"errors", "inputs"},
     "tree": {"errors", "inputs"},
