@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from debian.deb822 import Release
 
 from provision.bundle import needs
-from provision.bundle.manifest import ARCHIVES
+from provision.bundle.manifest import ARCHIVES, SOURCES
 from provision.catalog.rows import PlatformRow
 from provision.errors import DriftError, InputError
 from provision.upstream import release
@@ -221,6 +221,30 @@ def entries(archives: Iterable[Archives]) -> tuple[Mapping[str, Any], ...]:
     return tuple(
         {"url": bare(url), "path": folder(url), "suites": suites[url]} for url in sorted(suites)
     )
+
+
+# In a file of sources, in place of where the bundle is: file:/media/stick/lab, http://...
+PLACE = "@BUNDLE@"
+
+
+def sources(archives: Archives) -> tuple[str, bytes]:
+    """(path, bytes) of apt's sources of a platform's suites, for a host that has the bundle.
+
+    Signed as ever, with an index that may be older than its signer wanted; without translations
+    and other architectures, which a bundle has not.
+    """
+    keyring = f"/usr/share/keyrings/{archives.platform.distribution}-archive-keyring.gpg"
+    text = ""
+    for url, suites in archives.suites.items():
+        for suite, components in suites.items():
+            if suite != "/":
+                text += (
+                    f"Types: deb\nURIs: {PLACE}/{folder(url)}\nSuites: {suite}\n"
+                    f"Components: {' '.join(components)}\n"
+                    f"Architectures: {archives.platform.package_architecture}\nLanguages: none\n"
+                    f"Signed-By: {keyring}\nCheck-Valid-Until: no\n\n"
+                )
+    return f"{SOURCES}/{archives.platform.id}.sources", text.encode()
 
 
 def bare(url: str) -> str:

@@ -26,6 +26,7 @@ DELTA = "delta.json"
 SIGNATURE = f"{NAME}.sig"
 # The folders of a bundle. No file of anybody else's is expected in them.
 ARCHIVES, FILES, WHEELS, SIMPLE = "archives", "files", "wheels", "simple"
+SOURCES = "sources"
 NAMESPACE = "provision-bundle"
 
 _HASH = re.compile(r"[0-9a-f]{64}")

@@ -74,7 +74,8 @@ def make(
             package_archives.add_stack(its, lock.stacks[name], locked, plan.packages)
             _add_files(plan, facts, lock.stacks[name])
             _add_wheels(plan, lock, name, rows[platform], known)
-        plan.made |= its.made
+        path, body = package_archives.sources(its)
+        plan.made |= its.made | {path: body}
         plan.fetched |= its.fetched
         plan.sizes |= its.sizes
         read.append(its)

@@ -22,7 +22,7 @@ from provision.upstream.exact import Places
 
 # Files at once: one connection seldom fills a line.
 AT_ONCE = 4
-_OURS = (manifests.ARCHIVES, manifests.FILES, manifests.WHEELS, manifests.SIMPLE)
+_OURS = (manifests.ARCHIVES, manifests.FILES, manifests.WHEELS, manifests.SIMPLE, manifests.SOURCES)
 
 Progress = Callable[[str], None]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -48,31 +47,26 @@ def test_apt_takes_it_by_the_archives_key(world: World, tmp_path: Path) -> None:
     """Offline, and every file that apt would install is there."""
     folder = build(world, tmp_path / "bundle")
     world.server.files.clear()
-    (archive,) = json.loads((folder / "manifest.json").read_text())["archives"]
     apt = tmp_path / "apt"
-    for name in ("lists/partial", "archives/partial", "empty"):
+    for name in ("lists/partial", "archives/partial", "empty", "sources"):
         (apt / name).mkdir(parents=True)
     (apt / "status").touch()
     (apt / "key.asc").write_bytes(world.key.armored)
-    (apt / "sources.list").write_text(
-        "".join(
-            f"deb [arch=amd64 signed-by={apt}/key.asc] file:{folder}/{archive['path']} {suite} "
-            f"{' '.join(components)}\n"
-            for suite, components in archive["suites"].items()
-        )
-    )
+    text = (folder / "sources" / "debian12.sources").read_text()
+    text = text.replace("@BUNDLE@", f"file:{folder}")
+    text = text.replace("/usr/share/keyrings/debian-archive-keyring.gpg", f"{apt}/key.asc")
+    (apt / "sources" / "bundle.sources").write_text(text)
     options = {
         "Dir::State::lists": apt / "lists",
         "Dir::State::status": apt / "status",
         "Dir::Cache": apt,
-        "Dir::Etc::sourcelist": apt / "sources.list",
-        "Dir::Etc::sourceparts": apt / "empty",
+        "Dir::Etc::sourcelist": "/dev/null",
+        "Dir::Etc::sourceparts": apt / "sources",
         "Dir::Etc::preferencesparts": apt / "empty",
         "Dir::Etc::parts": apt / "empty",
         "APT::Architecture": "amd64",
         "APT::Sandbox::User": "root",
         "APT::Update::Error-Mode": "any",
-        "Acquire::Languages": "none",
     }
     command = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items())]
     subprocess.run([*command, "update"], check=True, capture_output=True)
