@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from provision import catalog
+from provision.bundle import needs
 from provision.errors import DriftError, InputError, MachineError
 from provision.upstream import exact
+from tests.collection import ROOT
 from tests.unit.bundle import world as worlds
 from tests.unit.bundle.world import CUDNN, World, build, contents, sha256
+from tests.unit.generator.signed_repository import repository
 
 
 def debs(folder: Path) -> set[str]:
@@ -228,3 +232,88 @@ def test_a_folder_of_somebody_elses_is_left_alone(world: World, tmp_path: Path) 
     with pytest.raises(InputError, match="files of somebody else's"):
         build(world, tmp_path / "theirs")
     assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["thesis.tex"]
+
+
+def test_a_repository_of_nvidias_comes_as_it_is_signed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flat, with a detached signature; of it nothing but what is locked, and docker beside it."""
+    rows = {"nvidia-container-toolkit": "1.17.8-1", "nvidia-container-runtime": "3.14.0-1"}
+    text = ""
+    for name, version in rows.items():
+        data = worlds.deb(name, version)
+        world.server.files[f"/toolkit/{name}.deb"] = data
+        text += f"Package: {name}\nVersion: {version}\nArchitecture: amd64\nDepends: libc6\n"
+        text += f"Filename: ./{name}.deb\nSize: {len(data)}\nSHA256: {sha256(data)}\n\n"
+    world.server.add("/toolkit", repository(world.key, text, detached=True))
+    world.suites["bookworm"]["main"]["docker.io"] = ("20.10.24", "libc6", "")
+    world.publish()
+    made = worlds.made_lock(world)
+    stack = made.stacks[worlds.STACK]
+    name, url = "nvidia-container-toolkit", f"{world.server.url}/toolkit"
+    stack["nvidia_container_toolkit"] = {  # type: ignore[index]
+        "version": "1.17.8",
+        "packages": {"toolkit": {name: rows[name]}},
+        "repository": {"url": url, "suite": "/", "key": "", "fingerprints": []},
+    }
+    data = worlds.deb(name, rows[name])
+    made.details["packages"][worlds.STACK][name] = {
+        "version": rows[name],
+        "sha256": sha256(data),
+        "size": len(data),
+        "source": name,
+    }
+    release = world.server.files["/toolkit/Release"]
+    made.details["sources"][worlds.STACK].append(
+        {
+            "url": url,
+            "suite": "/",
+            "components": [],
+            "signed_by": [],
+            "date": worlds.DATE,
+            "sha256": sha256(release),
+        }
+    )
+    (world.project / "lock.yml").write_bytes(relocked(made))
+    folder = build(world, tmp_path / "bundle")
+    here = folder / "archives" / url.removeprefix("http://").replace(":", "_")
+    assert (here / "Release").read_bytes() == release
+    assert (here / "Release.gpg").read_bytes() == world.server.files["/toolkit/Release.gpg"]
+    assert {path.name for path in here.glob("*.deb")} == {f"{name}.deb"}
+    assert "docker.io_20.10.24" in debs(folder)
+    assert "/toolkit" not in (folder / "sources" / "debian12.sources").read_text()
+    # Release.gpg is the one file whose hash no lock has: an earlier bundle gives it.
+    world.server.files.clear()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    assert contents(build(world, tmp_path / "second", "--from", folder)) == contents(folder)
+
+
+def test_a_stack_with_nothing_of_the_platforms_own_is_refused(world: World, tmp_path: Path) -> None:
+    made = worlds.made_lock(world)
+    made.details["sources"][worlds.STACK].clear()
+    (world.project / "lock.yml").write_bytes(relocked(made))
+    with pytest.raises(InputError, match="the lock names no suite of Debian 12"):
+        build(world, tmp_path / "bundle")
+
+
+def test_the_tools_of_a_runfile_are_the_roles() -> None:
+    """They stand in a task, not in a table that can be read."""
+    task = (ROOT / "roles/nvidia_driver/tasks/runfile/tools.yml").read_text("utf-8")
+    assert ", ".join(f"'{name}'" for name in needs.RUNFILE) in task
+
+
+def test_each_platform_has_the_roles_tables() -> None:
+    facts = catalog.load()
+    for platform in facts.platforms:
+        for python in platform.pythons:
+            stack = {
+                "tensorflow": {"python": python},
+                "nvidia_driver": {"source": "runfile"},
+                "cuda": {"source": "network"},
+                "nvidia_container_toolkit": {},
+            }
+            newest, headers = needs.packages(platform, stack)
+            assert f"python{python}-venv" in newest
+            assert "docker.io" in newest
+            assert headers in (["linux-headers-amd64"], ["linux-headers-generic"])
+            assert platform.headers in ("", *headers)
