@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from provision import bundle, catalog, inputs, signing
-from provision import lock as locks
+from provision import bundle, catalog, signing
 from provision.cli import projects
 from provision.cli.console import err, print_json, say, shell_word
 from provision.cli.options import JsonOption, ProjectOption
@@ -231,10 +230,6 @@ def _trusted(
     else:
         say("warning: no signature was checked (--allowed-signers FILE)", err)
     manifest = bundle.parse(data, where=str(folder / bundle.NAME))
-    path = folder / "lock.yml"
-    if path.exists():
-        inside = locks.parse(inputs.read(path), where=str(path)).digest
-        bundle.check_lock(manifest, inside, where=str(folder), lock=str(path))
     return manifest, signer
 
 

@@ -231,3 +231,16 @@ def test_it_does_one_thing_at_a_time(tmp_path: Path) -> None:
         provision("--verify", tmp_path, "--identity", "ada")
     with pytest.raises(InputError, match="there is no such bundle"):
         provision("--verify", tmp_path / "nowhere")
+
+
+def test_a_signed_delta_brings_its_signature(world: World, tmp_path: Path) -> None:
+    keys.key(tmp_path / "ada")
+    allowed = keys.allowed(tmp_path / "allowed", ("ada@example.org", tmp_path / "ada"))
+    given = ("--from", tmp_path / "cudnn.tgz", "-p", world.project, "--key", tmp_path / "ada")
+    provision(tmp_path / "old", *given)
+    provision(tmp_path / "delta", *given, "--package", "nginx", "--since", tmp_path / "old")
+    by_ada = ("--allowed-signers", allowed)
+    assert provision("--apply", tmp_path / "delta", tmp_path / "old", *by_ada)[0] == 0
+    code, out = provision("--verify", tmp_path / "old", "-p", world.project, *by_ada)
+    assert code == 0
+    assert "signed by ada@example.org" in out
