@@ -17,6 +17,7 @@ import typer
 from provision import __version__, ending
 from provision.cli.commands import (
     accept,
+    bundle,
     catalog,
     discover,
     doctor,
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "discover": discover.discover_hosts,
     "lock": lock.lock,
     "render": render.render,
+    "bundle": bundle.make_bundle,
     "plan": runs.plan,
     "apply": runs.apply,
     "verify": runs.verify,

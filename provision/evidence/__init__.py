@@ -10,8 +10,9 @@ from __future__ import annotations
 from provision.evidence.collect import collect
 from provision.evidence.compare import compare
 from provision.evidence.document import FORMAT, Evidence, dump, file_name, parse
-from provision.evidence.signing import NAMESPACE, Signer, sign, signature_of, verify
+from provision.evidence.signing import NAMESPACE, sign, verify
 from provision.evidence.words import heading, lines
+from provision.signing import Signer, signature_of
 
 __all__ = [
     "FORMAT",

@@ -174,7 +174,8 @@ def _result(
         anew=anew,
         progress=reader.progress,
     )
-    lock = build.make(chosen, indices, texts, prefer=prefer, before=before)
+    dated = None if upgrade.moves(keep.SOURCES) else before
+    lock = build.make(chosen, indices, texts, prefer=prefer, before=dated)
     if twin is not None:
         check_twin(lock, pinned, twin)
     elif not upgrade.everything:

@@ -15,7 +15,7 @@ from debian.deb822 import Release
 
 from provision.catalog.rows import Archive, PlatformRow
 from provision.errors import InputError, MachineError
-from provision.upstream.download import Fetch, GoneError, cached, fetch
+from provision.upstream.download import Fetch, GoneError, cached, fetch, keep
 from provision.upstream.mirrors import HELP
 from provision.upstream.packages import Indices, Package, Source, parse
 from provision.upstream.release import (
@@ -129,12 +129,14 @@ class _Reader:
                 expected=f"{' or '.join(archive.components)} for "
                 f"{self.platform.package_architecture}",
             )
+        digest = hashlib.sha256(raw).hexdigest()
+        keep(raw, digest, self.cache)  # for a bundle of this lock, when the archive has moved on
         source = Source(
             url,
             archive.suite,
             tuple(archive.components),
             tuple(pinned),
             release.get("Date", ""),
-            hashlib.sha256(raw).hexdigest(),
+            digest,
         )
         return packages, source

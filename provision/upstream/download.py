@@ -45,6 +45,9 @@ def fetch(url: str) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:  # noqa: S310  catalog's URLs
             body = bytes(answer.read(_LARGEST + 1))
+            length = answer.headers.get("Content-Length") if len(body) <= _LARGEST else None
+            if length and length.isdecimal() and len(body) < int(length):
+                raise ConnectionError(f"it breaks off after {len(body)} of {length} bytes")
     except urllib.error.HTTPError as error:
         gone = error.code in (404, 410)
         raise (GoneError if gone else MachineError)(
@@ -101,6 +104,13 @@ def cached(url: str, digest: str, cache: Path, get: Fetch) -> bytes:
             expected=f"SHA-256 {digest}",
             hint="a mirror in the middle of its update: try again in some minutes",
         )
+    keep(body, digest, cache)
+    return body
+
+
+def keep(body: bytes, digest: str, cache: Path) -> None:
+    """Keeps the bytes with this hash in the cache, where `cached` finds them."""
+    file = cache / "indices" / digest
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_name(f".{digest}.{os.getpid()}")
@@ -108,7 +118,6 @@ def cached(url: str, digest: str, cache: Path, get: Fetch) -> bytes:
         temporary.replace(file)
     except OSError:
         pass  # a cache that cannot be written costs time, nothing else
-    return body
 
 
 _CHUNK = 1 << 20
@@ -131,9 +140,8 @@ def file_of(
     """
     if not sha256:
         _check_secure(url, url)
-    name = Path(urlsplit(url).path).name
-    folder = cache / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:16]
-    file = folder / name
+    file = place(url, cache)
+    folder, name = file.parent, file.name
     if file.exists():
         actual = digest(file)
         if sha256 in ("", actual):
@@ -150,6 +158,23 @@ def file_of(
             error, "a download cannot be kept", folder, "XDG_CACHE_HOME says where the cache is"
         ) from None
     return file, actual
+
+
+def place(url: str, cache: Path) -> Path:
+    """Where the cache keeps the file at a URL."""
+    folder = cache / "downloads" / hashlib.sha256(url.encode()).hexdigest()[:16]
+    return folder / Path(urlsplit(url).path).name
+
+
+def into(url: str, path: Path, *, sha256: str) -> None:
+    """Downloads the file with this hash to `path`, whole or not at all, and resumes it.
+
+    InputError for another file, MachineError where it can't be fetched.
+    """
+    part = path.with_name(f".{path.name}.part")
+    _fetch(url, part, path.name, lambda _: None, secure=False)
+    _check(part, url, b"", sha256, digest(part))
+    part.replace(path)
 
 
 def digest(file: Path) -> str:

@@ -99,6 +99,10 @@ class Reader:
         self.progress(f"{label}: Packages")
         body = cached(f"{url}/{path.removeprefix('./')}", digest, self.cache, self.get)
         packages = parse(release.unpacked(path, body), label)
+        # For a bundle of this lock, when the repository has moved on.
+        named = hashlib.sha256(next(iter(files.values()))).hexdigest()
+        for name, data in files.items():
+            download.keep(data, named + (".gpg" if name == "Release.gpg" else ""), self.cache)
         return _repository(url, signed, files, keys, signers, packages)
 
     def _local(self, row: NvidiaSourceRow) -> Repository:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from provision.errors import MachineError, UnsatisfiableError
 
 # In seconds, for a slow index that several uv query for the first time.
-_UV_TIMEOUT = 1800
+UV_TIMEOUT = 1800
 
 
 def requirements(
@@ -68,7 +68,7 @@ def _compile(
             ("locked.txt", pins),
         ):
             (folder / file).write_text("\n".join([*lines, ""]), encoding="utf-8")
-        command = [_uv(), "pip", "compile", "--quiet", "--no-config", *options]
+        command = [uv(), "pip", "compile", "--quiet", "--no-config", *options]
         command += ["--no-header", "--no-annotate", "--no-emit-index-url", "--only-binary", ":all:"]
         command += ["--python-version", python, "--python-platform", platform]
         # uv prefers the versions that the output file has already.
@@ -80,7 +80,7 @@ def _compile(
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=_UV_TIMEOUT,
+                timeout=UV_TIMEOUT,
             )
         except FileNotFoundError:
             raise MachineError("uv is not installed", hint="pip install uv") from None
@@ -88,7 +88,7 @@ def _compile(
             raise MachineError(
                 "uv did not end",
                 where=", ".join(packages),
-                got=f"nothing after {_UV_TIMEOUT // 60} minutes",
+                got=f"nothing after {UV_TIMEOUT // 60} minutes",
                 hint="is the index there? UV_DEFAULT_INDEX and proxies are honoured",
             ) from None
         if not done.returncode:
@@ -130,7 +130,7 @@ def plain_indexes(environment: Mapping[str, str] | None = None) -> list[str]:
     return warnings
 
 
-def _uv() -> str:
+def uv() -> str:
     """uv of this Python's environment, else the one on PATH."""
     beside = Path(sys.executable).parent / "uv"
     return str(beside) if beside.exists() else "uv"

@@ -80,8 +80,15 @@ ALLOWED: dict[str, set[str]] = {
     "examples": {"errors"},
     # Reads what accept and the runs left in a project; names are compared as an inventory's.
     "evidence": {
-        *("__init__", "errors", "inputs", "inventory", "lock", "report", "acceptance"),
+        *("__init__", "errors", "inputs", "inventory", "lock", "report", "acceptance", "signing"),
     },
+    # Files by their hashes, from wherever they are at hand.
+    "bundle": {
+        *("errors", "inputs", "catalog", "collection", "lock"),
+        *("upstream", "upstream.packages"),
+    },
+    # By ssh-keygen, for whoever has bytes to sign.
+    "signing": {"errors", "inputs"},
     "tree": {"errors", "inputs"},
     "report": {"__init__", "errors", "inputs", "registry"},
     "run": {"errors", "locales", "report"},

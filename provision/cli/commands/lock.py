@@ -211,7 +211,7 @@ def _say_changes(
     for line in diff.lines(changes):
         say(f"  {line}")
     if changed and before is not None and not changes:
-        say("  only its reasons or its layout")
+        say("  only its reasons, its sources or its layout")
     for stack, reasons in new_lock.details["reasons"].items():
         if before is not None and stack in before.stacks:
             continue

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from provision.lock.keep.hashes import changed, check_hashes, file_hashes, gone, same_hashes
 from provision.lock.keep.held import (
+    SOURCES,
     Held,
     Upgrade,
     by_stack,
@@ -24,6 +25,7 @@ from provision.lock.keep.narrow import narrowed_to, resolved
 from provision.lock.keep.settle import settle
 
 __all__ = [
+    "SOURCES",
     "Held",
     "Upgrade",
     "by_stack",

@@ -17,6 +17,9 @@ from provision.registry import LOCKED
 from provision.resolve import Choice, Stack
 from provision.upstream.packages import Indices
 
+# What `--upgrade` takes beside names: the indices that unchanged stacks were made from.
+SOURCES = "sources"
+
 
 @dataclass(frozen=True)
 class Upgrade:
@@ -88,12 +91,12 @@ def upgrade_of(names: Sequence[str], everything: bool, before: Lock | None) -> U
     locked = {package for stack in before.details["packages"].values() for package in stack}
     locked |= {wheel for text in before.requirements.values() for wheel in wheels(text)}
     for name in names:
-        if name not in {*LOCKED, *locked}:
+        if name not in {*LOCKED, *locked, SOURCES}:
             raise InputError(
                 f"the lock has no component, package or wheel {name!r}",
                 where="--upgrade",
-                expected=", ".join(LOCKED),
-                hint=did_you_mean(name, [*LOCKED, *sorted(locked)]),
+                expected=", ".join([*LOCKED, SOURCES]),
+                hint=did_you_mean(name, [*LOCKED, SOURCES, *sorted(locked)]),
             )
     return Upgrade(names=frozenset(names))
 

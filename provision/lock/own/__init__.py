@@ -7,6 +7,9 @@ urls(stack)                the repositories that its packages come from
 repositories(stacks, reader)   {url: repository} of them, read
 part(stack, indices, prefer)   (its part of the lock, its packages); ({}, {}) where there is none
 narrowed(facts, part)      the catalog with the locked version of it alone; None where it lacks it
+
+and, optional, TABLES: its role's tables of packages that it installs of the distribution's own,
+which a bundle needs: "engine" for __<role>_engine.
 """
 
 from __future__ import annotations

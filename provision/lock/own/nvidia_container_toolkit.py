@@ -14,6 +14,8 @@ from provision.resolve import Stack
 from provision.resolve.own.nvidia_container_toolkit import WORD, ContainerToolkit
 from provision.upstream.packages import Indices, Package, Repository, compare, upstream
 
+# Docker, where the host has none.
+TABLES = ("engine",)
 # The packages' `source` in the lock.
 LABEL = "nvidia-container-toolkit"
 

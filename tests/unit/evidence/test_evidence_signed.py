@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from provision import evidence
+from provision import evidence, signing
 from provision.errors import DriftError, InputError, MachineError
-from provision.evidence import signing
+from provision.evidence import signing as of_evidence
 from tests.unit.evidence import made
 
 # Not evidence: a signature is over bytes, and every one of so few can be changed in turn.
@@ -111,7 +111,7 @@ def test_a_signature_for_another_purpose_fails(
     tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signature of Git's or of a file's is no word about a host."""
-    monkeypatch.setattr(signing, "NAMESPACE", "git")
+    monkeypatch.setattr(of_evidence, "NAMESPACE", "git")
     signature = signed(tmp_path, SMALL, keys / "ada")
     monkeypatch.undo()
     with pytest.raises(DriftError, match="namespace does not match"):

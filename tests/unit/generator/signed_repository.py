@@ -183,6 +183,9 @@ def served() -> Iterator[Server]:
             self.send_response(206 if begin else 200)
             self.send_header("ETag", tag)
             self.send_header("Content-Length", str(len(data) - begin))
+            if self.path.endswith("/"):
+                # Without it uv takes a page for no index.
+                self.send_header("Content-Type", "text/html")
             self.end_headers()
             body = data[begin:]
             self.wfile.write(body[: server.breaks.pop(0)] if server.breaks else body)

@@ -381,8 +381,8 @@ def test_a_program_that_hangs_is_ended(
     hanging = tmp_path / program
     hanging.write_text("#!/bin/sh\nexec sleep 600\n")
     hanging.chmod(0o755)
-    monkeypatch.setattr(wheels, "_uv", lambda: str(hanging))
-    monkeypatch.setattr(wheels, "_UV_TIMEOUT", 1)
+    monkeypatch.setattr(wheels, "uv", lambda: str(hanging))
+    monkeypatch.setattr(wheels, "UV_TIMEOUT", 1)
     monkeypatch.setattr(release, "_TIMEOUT", 1)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     asked: dict[str, Callable[[], Any]] = {
@@ -404,7 +404,7 @@ def uv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     )
     program.chmod(0o755)
     (tmp_path / "answer").write_text("exit 0\n")
-    monkeypatch.setattr(wheels, "_uv", lambda: str(program))
+    monkeypatch.setattr(wheels, "uv", lambda: str(program))
     return tmp_path
 
 

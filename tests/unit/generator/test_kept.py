@@ -177,6 +177,16 @@ def test_a_second_lock_is_the_same_bytes(upstream: Upstream) -> None:
     assert locks.dump(lock(first, ALL)) == locks.dump(first)
 
 
+def test_the_sources_alone_move_where_they_are_asked_for(upstream: Upstream) -> None:
+    """A bundle takes the indices that the lock names: of a lock that is old, the present ones."""
+    first = lock()
+    upstream.date = "Sun, 10 Aug 2025 09:16:30 UTC"
+    moved = lock(first, keep.upgrade_of(["sources"], True, first))
+    assert [source["date"] for (source,) in moved.details["sources"].values()] == [upstream.date]
+    assert moved.stacks == first.stacks
+    assert moved.details["packages"] == first.details["packages"]
+
+
 def test_an_index_with_another_date_alone_is_no_change(upstream: Upstream) -> None:
     first = lock()
     upstream.date = "Sun, 10 Aug 2025 09:16:30 UTC"

@@ -1,0 +1,50 @@
+"""A bundle: everything that hosts of a lock fetch, in one folder that needs no network.
+
+The lock names every byte: of what it leaves to apt, by the hashes of the archives' signed indices.
+So a bundle follows from the lock alone, and two of one lock are the same bytes. It keeps the
+archives' own layout and signatures, that apt may check what it always checks.
+"""
+
+from __future__ import annotations
+
+from provision.bundle.check import Checked, check, check_goes_with, check_lock, goes_with
+from provision.bundle.delta import apply
+from provision.bundle.manifest import (
+    NAME,
+    NAMESPACE,
+    SIGNATURE,
+    File,
+    Manifest,
+    digest,
+    dump,
+    parse,
+    read,
+)
+from provision.bundle.plan import Plan, Wish, make
+from provision.bundle.sources import at_hand
+from provision.bundle.write import check_target, finish, write
+
+__all__ = [
+    "NAME",
+    "NAMESPACE",
+    "SIGNATURE",
+    "Checked",
+    "File",
+    "Manifest",
+    "Plan",
+    "Wish",
+    "apply",
+    "at_hand",
+    "check",
+    "check_goes_with",
+    "check_lock",
+    "check_target",
+    "digest",
+    "dump",
+    "finish",
+    "goes_with",
+    "make",
+    "parse",
+    "read",
+    "write",
+]

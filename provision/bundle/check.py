@@ -1,0 +1,140 @@
+"""Checks a bundle: that it has every file of its manifest as it was, and no other."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from provision import inputs
+from provision.bundle import manifest as manifests
+from provision.bundle.manifest import File, Manifest
+from provision.bundle.write import found
+from provision.errors import DriftError, InputError
+from provision.upstream import download
+
+# What is in a bundle besides the files of its manifest.
+_BESIDE = {manifests.NAME, manifests.SIGNATURE, manifests.DELTA}
+# Of the faults that a message names.
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Checked:
+    """How many files were checked, and how many of a delta are in the bundle that it goes with."""
+
+    files: int
+    elsewhere: int
+
+
+def check(
+    folder: Path,
+    manifest: Manifest,
+    *,
+    since: Path | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Checked:
+    """Checks all files of a bundle. DriftError that names what is missing, altered or too much.
+
+    Of a delta the files that it lacks are looked for in `since`, and without that not at all.
+    """
+    delta = goes_with(folder)
+    faults: list[str] = []
+    wanted: dict[str, Path] = {}
+    elsewhere = 0
+    for path in manifest.files:
+        if os.path.lexists(folder / path) or delta is None:
+            wanted[path] = folder / path
+        else:
+            elsewhere += 1
+            if since is not None:
+                wanted[path] = since / path
+    here = {path for path in found(folder) if path not in _BESIDE}
+    faults += [f"{path}: not of this bundle" for path in sorted(here - manifest.files.keys())]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        running = {
+            pool.submit(fault, place, manifest.files[path]): path for path, place in wanted.items()
+        }
+        for number, future in enumerate(concurrent.futures.as_completed(running), 1):
+            progress(f"{number} of {len(running)} files")
+            if future.result():
+                faults.append(f"{running[future]}: {future.result()}")
+    if faults:
+        faults.sort()
+        more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        raise DriftError(
+            "the bundle is not as it was made",
+            where=str(folder),
+            got="; ".join(faults[:_SHOWN]) + more,
+            expected=f"the {len(manifest.files)} files of its manifest",
+            hint="copy it again from where it was made; `provision bundle` mends one there",
+        )
+    return Checked(len(wanted), elsewhere)
+
+
+def fault(path: Path, file: File) -> str:
+    """What is wrong with a file of a bundle; "" if nothing."""
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            return "not a file"
+        if status.st_size < file.size:
+            return f"cut short, {status.st_size} of {file.size} bytes"
+        if status.st_size != file.size or download.digest(path) != file.sha256:
+            return "altered"
+    except (FileNotFoundError, NotADirectoryError):
+        return "missing"
+    except OSError as error:
+        return f"can't be read: {error.strerror}"
+    return ""
+
+
+def goes_with(folder: Path) -> str | None:
+    """Of a delta the digest of the manifest of the bundle that it goes with; None of a bundle."""
+    path = folder / manifests.DELTA
+    try:
+        data = inputs.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        document: Mapping[str, object] = json.loads(data)
+        return str(document["since"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise DriftError("the file was altered", where=str(path)) from None
+
+
+def check_goes_with(delta: Path, bundle: Path) -> None:
+    """InputError unless the delta was made for just this bundle."""
+    expected = goes_with(delta)
+    got = manifests.digest(manifests.read(bundle))
+    if expected is None:
+        raise InputError(
+            "this is a whole bundle, and no delta",
+            where=str(delta),
+            expected=f"one with {manifests.DELTA}",
+            hint="`provision bundle DIR --since BUNDLE` makes one",
+        )
+    if expected != got:
+        raise InputError(
+            "the delta is for another bundle",
+            where=str(bundle),
+            got=got,
+            expected=expected,
+            hint="`provision bundle DIR --since` with this one makes its own",
+        )
+
+
+def check_lock(manifest: Manifest, digest: str, *, where: str, lock: str) -> None:
+    """InputError where the bundle is of another lock."""
+    if manifest.lock != digest:
+        raise InputError(
+            "the bundle is of another lock",
+            where=where,
+            got=manifest.lock,
+            expected=f"{digest} ({lock})",
+            hint="`provision bundle` makes one of this lock, `--since` only what is new in it",
+        )

@@ -1,0 +1,193 @@
+"""The manifest of a bundle: which files it has, by their hashes, and of which lock it is.
+
+Its bytes are canonical, and it is what is signed: whoever trusts it trusts every file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from provision import inputs
+from provision.errors import DriftError, InputError
+
+FORMAT = 1
+NAME = "manifest.json"
+LOCK = "lock.yml"
+# In an unfinished bundle, and in one that has only what an earlier one lacks.
+UNFINISHED = ".unfinished"
+DELTA = "delta.json"
+# Beside the manifest, and not in it.
+SIGNATURE = f"{NAME}.sig"
+# The folders of a bundle. No file of anybody else's is expected in them.
+ARCHIVES, FILES, WHEELS, SIMPLE = "archives", "files", "wheels", "simple"
+SOURCES = "sources"
+NAMESPACE = "provision-bundle"
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a bundle."""
+
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a bundle has.
+
+    `archives` are the addresses of the package archives, each with its folder and its suites;
+    `environments` say which wheels are of which requirements. `files` are by their paths.
+    """
+
+    lock: str
+    platforms: tuple[str, ...]
+    packages: tuple[str, ...]
+    archives: tuple[Mapping[str, Any], ...]
+    environments: Mapping[str, tuple[str, ...]]
+    files: Mapping[str, File]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(file.size for file in self.files.values())
+
+
+def dump(manifest: Manifest) -> bytes:
+    """The canonical bytes: sorted keys, a line for each file."""
+    document = {
+        "format": FORMAT,
+        "lock": manifest.lock,
+        "platforms": list(manifest.platforms),
+        "packages": list(manifest.packages),
+        "archives": [dict(archive) for archive in manifest.archives],
+        "environments": {name: list(paths) for name, paths in manifest.environments.items()},
+        "files": {
+            path: {"sha256": file.sha256, "size": file.size}
+            for path, file in manifest.files.items()
+        },
+    }
+    lines = [
+        f"{_json(key)}: {_lines(value) if isinstance(value, dict) else _json(value)}"
+        for key, value in sorted(document.items())
+    ]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
+
+
+def _lines(mapping: Mapping[str, Any]) -> str:
+    lines = ",\n".join(f" {_json(key)}: {_json(mapping[key])}" for key in sorted(mapping))
+    return "{\n" + lines + "\n}" if mapping else "{}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, allow_nan=False)
+
+
+def digest(data: bytes) -> str:
+    """By what a delta names the bundle that it goes with."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def read(folder: Path) -> bytes:
+    """The bytes of a bundle's manifest. InputError where the folder is no complete bundle."""
+    if not folder.is_dir():
+        raise InputError(
+            "there is no such bundle", where=str(folder), hint="`provision bundle DIR` makes one"
+        )
+    if (folder / UNFINISHED).exists():
+        raise InputError(
+            "the bundle is unfinished",
+            where=str(folder),
+            expected=f"a bundle without {UNFINISHED}",
+            hint="the same `provision bundle` again goes on with it",
+        )
+    try:
+        return inputs.read(folder / NAME)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(
+            "the folder is no bundle",
+            where=str(folder),
+            got=f"no {NAME}",
+            hint="`provision bundle DIR` makes one",
+        ) from None
+
+
+def parse(data: bytes, *, where: str) -> Manifest:
+    """The manifest in these bytes.
+
+    DriftError for what was cut short or is none, InputError for another version's.
+    """
+    try:
+        document = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DriftError.of(
+            error, "the manifest was cut short or altered: it is not JSON", where
+        ) from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        got = document.get("format") if isinstance(document, dict) else type(document).__name__
+        raise InputError(
+            "the bundle has a format of another provision",
+            where=where,
+            got=f"format {got!r}",
+            expected=f"format {FORMAT}",
+            hint="`provision bundle` makes it anew",
+        )
+    try:
+        manifest = Manifest(
+            lock=_text(document["lock"]),
+            platforms=tuple(_text(name) for name in document["platforms"]),
+            packages=tuple(_text(name) for name in document["packages"]),
+            archives=tuple(_archive(archive) for archive in document["archives"]),
+            environments={
+                name: tuple(_path(path) for path in paths)
+                for name, paths in document["environments"].items()
+            },
+            files={
+                _path(path): File(_hash(file["sha256"]), _size(file["size"]))
+                for path, file in document["files"].items()
+            },
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise DriftError.of(
+            error, "the manifest was altered: it is not as provision writes it", where
+        ) from None
+    return manifest
+
+
+def _archive(archive: Any) -> Mapping[str, Any]:
+    suites = {_text(name): [_text(c) for c in parts] for name, parts in archive["suites"].items()}
+    return {"url": _text(archive["url"]), "path": _path(archive["path"]), "suites": suites}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _hash(value: Any) -> str:
+    if not _HASH.fullmatch(_text(value)):
+        raise ValueError(f"{value!r} is no SHA-256")
+    return str(value)
+
+
+def _size(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{value!r} is no size")
+    return value
+
+
+def _path(value: Any) -> str:
+    """A path that stays inside the bundle."""
+    path = PurePosixPath(_text(value))
+    if path.is_absolute() or ".." in path.parts or not path.parts or str(path) != value:
+        raise ValueError(f"{value!r} is no path inside a bundle")
+    return str(path)

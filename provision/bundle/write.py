@@ -1,0 +1,169 @@
+"""Writes a bundle: each file whole and verified, the manifest last, so that a cut is seen.
+
+A build that was cut off goes on where it was: files that are there and have their hash stay.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from provision.bundle import manifest as manifests
+from provision.bundle.manifest import File, Manifest
+from provision.bundle.plan import Plan
+from provision.errors import InputError, MachineError
+from provision.upstream.exact import Places
+
+# Files at once: one connection seldom fills a line.
+AT_ONCE = 4
+_OURS = (manifests.ARCHIVES, manifests.FILES, manifests.WHEELS, manifests.SIMPLE, manifests.SOURCES)
+
+Progress = Callable[[str], None]
+
+
+def check_target(folder: Path) -> None:
+    """InputError where the folder has something else than a bundle, finished or not."""
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise InputError("a bundle is a folder", where=str(folder), got="a file")
+    ours = (manifests.NAME, manifests.UNFINISHED)
+    if folder.is_dir() and os.listdir(folder) and not any((folder / n).exists() for n in ours):
+        raise InputError(
+            "the folder has files of somebody else's, and a bundle takes one of its own",
+            where=str(folder),
+            got=", ".join(sorted(os.listdir(folder))[:5]),
+            expected="a new folder, or one with a bundle",
+        )
+
+
+def write(
+    folder: Path,
+    plan: Plan,
+    places: Places,
+    *,
+    since: Manifest | None = None,
+    progress: Progress = lambda _: None,
+) -> tuple[Manifest, set[str]]:
+    """Writes the plan's files; returns the manifest, which is not written, and the files written.
+
+    Of those that `since` has with the same hash none is written. The first file that can't be had
+    ends it.
+    """
+    try:
+        return _write(folder, plan, places, since, progress)
+    except OSError as error:
+        raise MachineError.of(
+            error, "the bundle cannot be written", error.filename or folder
+        ) from None
+
+
+def _write(
+    folder: Path, plan: Plan, places: Places, since: Manifest | None, progress: Progress
+) -> tuple[Manifest, set[str]]:
+    earlier = since.files if since is not None else {}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / manifests.UNFINISHED).write_text(plan.lock + "\n", encoding="ascii")
+    files: dict[str, File] = {}
+    for path, body in plan.made.items():
+        files[path] = File(hashlib.sha256(body).hexdigest(), len(body))
+        if earlier.get(path) != files[path]:
+            _put(folder / path, body)
+    wanted = {}
+    for path, exact in plan.fetched.items():
+        if path in earlier and earlier[path].sha256 == exact.digest:
+            files[path] = earlier[path]
+        else:
+            wanted[path] = exact
+    _check_room(folder, sum(plan.sizes.get(p, 0) for p in wanted if not (folder / p).exists()))
+    done, pool = 0, concurrent.futures.ThreadPoolExecutor(AT_ONCE)
+    try:
+        running = {pool.submit(places.into, wanted[p], folder / p): p for p in sorted(wanted)}
+        for future in concurrent.futures.as_completed(running):
+            path = running[future]
+            files[path] = File(wanted[path].digest, future.result())
+            done += 1
+            progress(f"{done} of {len(wanted)} files: {path.rpartition('/')[2]}")
+    finally:
+        pool.shutdown(cancel_futures=True)
+    manifest = Manifest(
+        lock=plan.lock,
+        platforms=plan.platforms,
+        packages=plan.packages,
+        archives=plan.archives,
+        environments=plan.environments,
+        files={path: files[path] for path in sorted(files)},
+    )
+    written = {path for path in files if earlier.get(path) != files[path]}
+    clean(folder, written)
+    return manifest, written
+
+
+def finish(folder: Path, data: bytes, signature: bytes | None, since: bytes | None) -> None:
+    """Writes the manifest, its signature, and of a delta what it goes with; then it is a bundle."""
+    beside = {
+        manifests.SIGNATURE: signature,
+        manifests.DELTA: delta_of(since) if since is not None else None,
+    }
+    try:
+        for name, body in beside.items():
+            if body is None:
+                (folder / name).unlink(missing_ok=True)
+            else:
+                _put(folder / name, body)
+        os.sync()  # a stick that is pulled out must not have a manifest of files it lacks
+        _put(folder / manifests.NAME, data)
+        (folder / manifests.UNFINISHED).unlink(missing_ok=True)
+        os.sync()
+    except OSError as error:
+        raise MachineError.of(error, "the bundle cannot be written", folder) from None
+
+
+def delta_of(since: bytes) -> bytes:
+    """The file that names the bundle that a delta goes with, by its manifest."""
+    text = json.dumps({"format": manifests.FORMAT, "since": manifests.digest(since)}, indent=2)
+    return text.encode("ascii") + b"\n"
+
+
+def clean(folder: Path, keep: set[str]) -> None:
+    """Removes what is in the bundle's own folders and not in `keep`: what earlier builds left."""
+    for path in found(folder):
+        if path not in keep and path.partition("/")[0] in _OURS:
+            (folder / path).unlink()
+            parent = (folder / path).parent
+            with contextlib.suppress(OSError):  # the first that is not empty ends it
+                while parent != folder:
+                    parent.rmdir()
+                    parent = parent.parent
+
+
+def found(folder: Path) -> Iterator[str]:
+    """The paths of all that is in a bundle and no folder, sorted; links are not followed."""
+    for root, names, files in os.walk(folder):
+        names.sort()
+        links = [name for name in names if (Path(root) / name).is_symlink()]
+        for name in sorted([*files, *links]):
+            yield (Path(root) / name).relative_to(folder).as_posix()
+
+
+def _put(path: Path, body: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(body)
+    part.replace(path)
+
+
+def _check_room(folder: Path, needed: int) -> None:
+    """MachineError where the disk lacks the room for so many bytes."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise MachineError(
+            "the disk has no room for the bundle",
+            where=str(folder),
+            got=f"{free / 1e6:.0f} MB free",
+            expected=f"{needed / 1e6:.0f} MB, and some for wheels and archives",
+        )

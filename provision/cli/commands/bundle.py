@@ -1,0 +1,241 @@
+"""`provision bundle`: all that the hosts of a lock fetch, in one folder that needs no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from provision import bundle, catalog, signing
+from provision.cli import projects
+from provision.cli.console import err, print_json, say, shell_word
+from provision.cli.options import JsonOption, ProjectOption
+from provision.errors import InputError
+from provision.upstream import download
+
+FOLDER = "bundle"
+
+PlatformOption = Annotated[
+    list[str] | None,
+    typer.Option("--platform", metavar="PLATFORM", help="Of these platforms of the lock alone."),
+]
+PackageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--package", metavar="NAME", help="Further packages of the distribution, such as nginx."
+    ),
+]
+FromOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from", metavar="PATH", help="An earlier bundle or a file, to take files from by hash."
+    ),
+]
+SinceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--since", metavar="BUNDLE", help="Only what this earlier bundle lacks; it must be there."
+    ),
+]
+KeyOption = Annotated[
+    Path,
+    typer.Option(
+        "--key", metavar="FILE", help="Signs: a private SSH key, or KEY.pub of an agent's."
+    ),
+]
+UnsignedOption = Annotated[bool, typer.Option("--unsigned", help="Sign nothing.")]
+VerifyOption = Annotated[
+    Path | None,
+    typer.Option("--verify", metavar="BUNDLE", help="Check a bundle, offline."),
+]
+ApplyOption = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option("--apply", metavar="DELTA BUNDLE", help="Bring a bundle up to date by a delta."),
+]
+AllowedOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--allowed-signers", metavar="FILE", help="Who may sign, as ssh-keygen's file of that name."
+    ),
+]
+IdentityOption = Annotated[
+    str | None,
+    typer.Option(
+        "--identity", metavar="NAME", help="Who must have signed.  [default: any allowed one]"
+    ),
+]
+
+
+def make_bundle(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="A folder.  [default: bundle]")
+    ] = None,
+    project: ProjectOption = Path(),
+    platforms: PlatformOption = None,
+    packages: PackageOption = None,
+    sources: FromOption = None,
+    since: SinceOption = None,
+    key: KeyOption = Path("~/.ssh/id_ed25519"),
+    unsigned: UnsignedOption = False,
+    verify: VerifyOption = None,
+    apply: ApplyOption = None,
+    allowed_signers: AllowedOption = None,
+    identity: IdentityOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put everything that hosts of the lock fetch into one folder; verify or update such folders.
+
+    Packages down to libc with their archives' signed indices, archives, wheels: for hosts without
+    a network, or to fetch once what many install. Exit code 5 where upstream no longer has what is
+    locked, or a bundle is not as it was made.
+    """
+    if (folder is not None) + (verify is not None) + (apply is not None) > 1:
+        raise InputError("bundle takes a folder to make, --verify or --apply, and only one of them")
+    if identity is not None and allowed_signers is None:
+        raise InputError("--identity needs --allowed-signers: it says which key is whose")
+    if verify is not None:
+        _verify(verify, project, since, allowed_signers, identity, as_json=as_json)
+    elif apply is not None:
+        _apply(*apply, allowed_signers, identity, as_json=as_json)
+    else:
+        wish = bundle.Wish(tuple(platforms or ()), tuple(packages or ()))
+        key_file = None if unsigned else key.expanduser()
+        target = folder or project / FOLDER
+        _make(target, project, wish, sources or [], since, key_file, as_json=as_json)
+
+
+def _make(
+    folder: Path,
+    project: Path,
+    wish: bundle.Wish,
+    sources: list[Path],
+    since: Path | None,
+    key: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    lock = projects.read_lock(project)
+    bundle.check_target(folder)
+    if key is not None:
+        signing.check_key(key)
+    old = bundle.read(since) if since is not None else None
+    earlier = bundle.parse(old, where=str(since)) if old is not None else None
+    with err.status("") as status:
+
+        def progress(text: str) -> None:
+            status.update(text)
+
+        given = [*sources, *([since] if since is not None else [])]
+        places, known = bundle.at_hand(given, download.cache_directory(), progress)
+        plan = bundle.make(lock, catalog.load(), wish, places, known, progress)
+        manifest, written = bundle.write(folder, plan, places, since=earlier, progress=progress)
+        data = bundle.dump(manifest)
+        signature = signing.sign(data, key, bundle.NAMESPACE) if key is not None else None
+        bundle.finish(folder, data, signature, old)
+    size = sum(manifest.files[path].size for path in written)
+    if as_json:
+        print_json(
+            {
+                "bundle": str(folder),
+                "digest": bundle.digest(data),
+                "lock": manifest.lock,
+                "files": len(manifest.files),
+                "size": manifest.size,
+                "written": len(written),
+                "written_size": size,
+            }
+        )
+        return
+    say(f"bundle:    {folder}: {_amount(len(written), size)}")
+    if since is not None:
+        say(f"goes with: {since}, to {_amount(len(manifest.files), manifest.size)} together")
+    say(f"platforms: {', '.join(manifest.platforms)}; lock {_short(manifest.lock)}")
+    if signature is None:
+        say("warning: it is not signed (--key FILE)", err)
+
+
+def _verify(
+    folder: Path,
+    project: Path,
+    since: Path | None,
+    allowed_signers: Path | None,
+    identity: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    manifest, signer = _trusted(folder, allowed_signers, identity)
+    if (project / "lock.yml").exists():
+        lock = projects.read_lock(project)
+        where, name = str(folder), str(project / "lock.yml")
+        bundle.check_lock(manifest, lock.digest, where=where, lock=name)
+    if since is not None:
+        bundle.check_goes_with(folder, since)
+    with err.status("") as status:
+        checked = bundle.check(folder, manifest, since=since, progress=status.update)
+    if as_json:
+        print_json(
+            {
+                "lock": manifest.lock,
+                "platforms": list(manifest.platforms),
+                "files": checked.files,
+                "elsewhere": checked.elsewhere if since is None else 0,
+                "signer": signer.identity if signer else None,
+                "key": signer.key if signer else None,
+            }
+        )
+        return
+    by = f", signed by {signer.identity} ({signer.key})" if signer else ""
+    say(f"good: {_amount(len(manifest.files), manifest.size)}{by}")
+    say(f"  platforms: {', '.join(manifest.platforms)}; lock {_short(manifest.lock)}")
+    if checked.elsewhere and since is None:
+        say(
+            f"  {checked.elsewhere} of them are not here: it goes with {bundle.goes_with(folder)} "
+            "(--since BUNDLE checks those too)"
+        )
+
+
+def _apply(
+    delta: Path,
+    folder: Path,
+    allowed_signers: Path | None,
+    identity: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    manifest, _ = _trusted(delta, allowed_signers, identity)
+    with err.status(""):
+        came = bundle.apply(delta, folder, manifest)
+    if as_json:
+        print_json({"bundle": str(folder), "lock": manifest.lock, "came": came})
+        return
+    say(f"{folder}: {came} files came; {_amount(len(manifest.files), manifest.size)}")
+    say(f"`provision bundle --verify {shell_word(folder)}` checks all of them")
+
+
+def _trusted(
+    folder: Path, allowed_signers: Path | None, identity: str | None
+) -> tuple[bundle.Manifest, signing.Signer | None]:
+    """(a bundle's manifest, who signed it): what is read is what was verified."""
+    data = bundle.read(folder)
+    signer = None
+    if allowed_signers is not None:
+        signer = signing.verify(
+            data,
+            folder / bundle.SIGNATURE,
+            allowed_signers,
+            identity,
+            namespace=bundle.NAMESPACE,
+        )
+    else:
+        say("warning: no signature was checked (--allowed-signers FILE)", err)
+    manifest = bundle.parse(data, where=str(folder / bundle.NAME))
+    return manifest, signer
+
+
+def _amount(files: int, size: int) -> str:
+    return f"{files} files, {size / 1e9:.2f} GB" if size >= 1e8 else f"{files} files, {size} bytes"
+
+
+def _short(digest: str) -> str:
+    return digest[: len("sha256:") + 12]
