@@ -174,7 +174,7 @@ def _result(
         anew=anew,
         progress=reader.progress,
     )
-    dated = None if upgrade.moves(keep.SOURCES) else before
+    dated = None if keep.SOURCES in upgrade.names else before
     lock = build.make(chosen, indices, texts, prefer=prefer, before=dated)
     if twin is not None:
         check_twin(lock, pinned, twin)

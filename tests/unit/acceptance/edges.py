@@ -130,6 +130,7 @@ def edges() -> dict[str, tuple[Facts, int]]:
         "no possible generation": card(_pcie(generation_possible=None)),
         "a slot of 8 lanes": card(lambda _: None, slot_lanes=8),
         "a slot of 8 lanes, of a card without figures": card(_of(name="x"), slot_lanes=8),
+        "a name that NVML does not say": card(_of(name=None)),
         "slow in P2": _loaded(2),
         "slow in P3": _loaded(3),
         "slow in an unknown state": _loaded(None),

@@ -191,6 +191,7 @@ def test_an_index_with_another_date_alone_is_no_change(upstream: Upstream) -> No
     first = lock()
     upstream.date = "Sun, 10 Aug 2025 09:16:30 UTC"
     assert locks.dump(lock(first)) == locks.dump(first)
+    assert locks.dump(lock(first, ALL)) == locks.dump(first)
     upstream.url = "http://archive.debian.org/debian"
     (sources,) = lock(first).details["sources"].values()
     assert sources[0]["url"] == upstream.url

@@ -111,7 +111,7 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
         gpu,
         xids=_of(gpu, facts["log"]),
         like=_like(gpu, facts["nvml"]["gpus"]),
-        figures=None if gpu["error"] else figures.figures(gpu["name"]),
+        figures=figures.figures(gpu["name"]) if gpu.get("name") else None,
     )
     checks = []
     of_gpu: tuple[Any, ...] = OF_GPU

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Points of one card's line.
 POINTS = 60
-# {the first word of a label of programs/resnet.py: the way to train}, as a page calls it.
+# {the first word of a label of the program resnet.py: the way to train}, as a page calls it.
 WAYS = {"float32": "float32", "mixed": "mixed precision", "XLA": "XLA"}
 # {kind of work: its program}: those that sample a card while it works.
 TOGETHER, BURN_IN = "together", "burn_in"

@@ -363,7 +363,7 @@ def card_work(work: dict[str, Any], index: int) -> dict[str, Any]:
 
 
 def _copied(work: dict[str, Any], index: str) -> dict[str, Any] | None:
-    """{wrong, to, back} of a card, as programs/copies.py says; None without."""
+    """{wrong, to, back} of a card, as the program copies.py says; None without."""
     answer = work["host"].get("copies")
     if answer is None or answer["error"] or index not in answer["order"]:
         return None

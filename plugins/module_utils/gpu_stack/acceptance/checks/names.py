@@ -1,4 +1,4 @@
-"""What the programs of acceptance/programs are called in a finding, and why one was not asked."""
+"""What acceptance's TensorFlow programs are called in a finding, and why one was not asked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Does every card train, alone and with the others?
 
-Of what the programs of acceptance/programs have measured; acceptance/work.py says which.
+Of what the programs of playbooks/files/acceptance have measured; acceptance/work.py says which.
 """
 
 from __future__ import annotations

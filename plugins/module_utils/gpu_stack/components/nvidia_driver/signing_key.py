@@ -62,7 +62,7 @@ def _without_block(text: str) -> str:
 def write(context: Context, signs_always: bool, key: str, certificate: str, dry: bool) -> list[str]:
     """Paths of the files that were not as wished; now they are, unless `dry`.
 
-    Without a key all of them go. Raises managed_files.RefusalError or OSError.
+    Without a key all of them go. Raises RefusalError or OSError.
     """
     texts: dict[str, tuple[str | None, int]] = {}
     if key:
