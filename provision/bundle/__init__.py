@@ -22,7 +22,8 @@ from provision.bundle.manifest import (
 )
 from provision.bundle.plan import Plan, Wish, make
 from provision.bundle.sources import at_hand
-from provision.bundle.write import check_target, finish, write
+from provision.bundle.target import check_target, held
+from provision.bundle.write import finish, write
 
 __all__ = [
     "NAME",
@@ -43,6 +44,7 @@ __all__ = [
     "dump",
     "finish",
     "goes_with",
+    "held",
     "make",
     "parse",
     "read",

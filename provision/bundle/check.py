@@ -13,7 +13,7 @@ from pathlib import Path
 from provision import inputs
 from provision.bundle import manifest as manifests
 from provision.bundle.manifest import File, Manifest
-from provision.bundle.write import found
+from provision.bundle.target import found
 from provision.errors import DriftError, InputError
 from provision.upstream import download
 

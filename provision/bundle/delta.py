@@ -13,6 +13,7 @@ from pathlib import Path
 from provision.bundle import manifest as manifests
 from provision.bundle.check import check_goes_with, fault
 from provision.bundle.manifest import Manifest
+from provision.bundle.target import held, make_safe
 from provision.bundle.write import clean
 from provision.errors import DriftError, MachineError
 
@@ -23,10 +24,17 @@ def apply(delta: Path, bundle: Path, manifest: Manifest) -> int:
     InputError for a delta of another bundle, DriftError where a file is missing or altered: then
     the bundle is as it was.
     """
+    manifests.read(bundle)  # a folder that is none is not made
+    with held(bundle):
+        return _apply(delta, bundle, manifest)
+
+
+def _apply(delta: Path, bundle: Path, manifest: Manifest) -> int:
     if manifests.read(bundle) == manifests.read(delta):
         clean(bundle, set(manifest.files))
         return 0  # it was applied already
     check_goes_with(delta, bundle)
+    make_safe(bundle)
     coming = {path for path in manifest.files if os.path.lexists(delta / path)}
     faults = [
         f"{path}: {wrong}"

@@ -11,13 +11,14 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from provision.bundle import manifest as manifests
 from provision.bundle.manifest import File, Manifest
 from provision.bundle.plan import Plan
-from provision.errors import InputError, MachineError
+from provision.bundle.target import found, make_safe
+from provision.errors import MachineError
 from provision.upstream.exact import Places
 
 # Files at once: one connection seldom fills a line.
@@ -25,20 +26,6 @@ AT_ONCE = 4
 _OURS = (manifests.ARCHIVES, manifests.FILES, manifests.WHEELS, manifests.SIMPLE, manifests.SOURCES)
 
 Progress = Callable[[str], None]
-
-
-def check_target(folder: Path) -> None:
-    """InputError where the folder has something else than a bundle, finished or not."""
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise InputError("a bundle is a folder", where=str(folder), got="a file")
-    ours = (manifests.NAME, manifests.UNFINISHED)
-    if folder.is_dir() and os.listdir(folder) and not any((folder / n).exists() for n in ours):
-        raise InputError(
-            "the folder has files of somebody else's, and a bundle takes one of its own",
-            where=str(folder),
-            got=", ".join(sorted(os.listdir(folder))[:5]),
-            expected="a new folder, or one with a bundle",
-        )
 
 
 def write(
@@ -66,8 +53,8 @@ def _write(
     folder: Path, plan: Plan, places: Places, since: Manifest | None, progress: Progress
 ) -> tuple[Manifest, set[str]]:
     earlier = since.files if since is not None else {}
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / manifests.UNFINISHED).write_text(plan.lock + "\n", encoding="ascii")
+    make_safe(folder)
+    _put(folder / manifests.UNFINISHED, f"{plan.lock}\n".encode("ascii"))
     files: dict[str, File] = {}
     for path, body in plan.made.items():
         files[path] = File(hashlib.sha256(body).hexdigest(), len(body))
@@ -139,15 +126,6 @@ def clean(folder: Path, keep: set[str]) -> None:
                 while parent != folder:
                     parent.rmdir()
                     parent = parent.parent
-
-
-def found(folder: Path) -> Iterator[str]:
-    """The paths of all that is in a bundle and no folder, sorted; links are not followed."""
-    for root, names, files in os.walk(folder):
-        names.sort()
-        links = [name for name in names if (Path(root) / name).is_symlink()]
-        for name in sorted([*files, *links]):
-            yield (Path(root) / name).relative_to(folder).as_posix()
 
 
 def _put(path: Path, body: bytes) -> None:

@@ -116,12 +116,12 @@ def _make(
     as_json: bool,
 ) -> None:
     lock = projects.read_lock(project)
-    bundle.check_target(folder)
+    bundle.check_target(folder, since)
     if key is not None:
         signing.check_key(key)
     old = bundle.read(since) if since is not None else None
     earlier = bundle.parse(old, where=str(since)) if old is not None else None
-    with err.status("") as status:
+    with bundle.held(folder), err.status("") as status:
 
         def progress(text: str) -> None:
             status.update(text)
