@@ -180,14 +180,26 @@ def _hash(value: Any) -> str:
 
 
 def _size(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise ValueError(f"{value!r} is no size")
     return value
 
 
 def _path(value: Any) -> str:
     """A path that stays inside the bundle."""
-    path = PurePosixPath(_text(value))
-    if path.is_absolute() or ".." in path.parts or not path.parts or str(path) != value:
+    if not is_inside(_text(value)):
         raise ValueError(f"{value!r} is no path inside a bundle")
-    return str(path)
+    return str(value)
+
+
+def is_inside(text: str) -> bool:
+    """Whether this is a path of a bundle's file, that stays inside and any disk can have."""
+    path = PurePosixPath(text)
+    return (
+        not path.is_absolute()
+        and ".." not in path.parts
+        and bool(path.parts)
+        and str(path) == text
+        and text.isprintable()
+        and text not in (NAME, SIGNATURE, DELTA, UNFINISHED)
+    )

@@ -18,7 +18,7 @@ from provision.bundle import manifest as manifests
 from provision.bundle.manifest import File, Manifest
 from provision.bundle.plan import Plan
 from provision.bundle.target import found, make_safe
-from provision.errors import MachineError
+from provision.errors import InputError, MachineError
 from provision.upstream.exact import Places
 
 # Files at once: one connection seldom fills a line.
@@ -53,6 +53,14 @@ def _write(
     folder: Path, plan: Plan, places: Places, since: Manifest | None, progress: Progress
 ) -> tuple[Manifest, set[str]]:
     earlier = since.files if since is not None else {}
+    for path in (*plan.made, *plan.fetched):
+        if not manifests.is_inside(path):
+            raise InputError(
+                "a file has its place outside of the bundle",
+                where="lock.yml, or an index that it names",
+                got=repr(path),
+                expected="a path inside, without control characters",
+            )
     make_safe(folder)
     _put(folder / manifests.UNFINISHED, f"{plan.lock}\n".encode("ascii"))
     files: dict[str, File] = {}

@@ -1,0 +1,107 @@
+"""Locks, manifests and servers that mean harm, or answer nonsense: an error says so, each time."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from provision import bundle
+from provision.bundle.manifest import File, Manifest
+from provision.errors import DriftError, InputError, MachineError
+from provision.upstream import download
+from provision.upstream.exact import Exact, Places
+from tests.served import Quiet, serving
+from tests.unit.bundle import world as worlds
+from tests.unit.bundle.test_bundle_built import relocked
+from tests.unit.bundle.world import World, build, sha256
+
+
+def manifest(path: str, size: int = 1) -> Manifest:
+    return Manifest("sha256:1", ("debian12",), (), (), {}, {path: File("0" * 64, size)})
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/etc/passwd", "../x", "a/../../x", "a//b", "./a", ".", ""),
+        *("a\0b", "a\nb", "\x1b[31m", "\ud800"),
+        *("manifest.json", "manifest.json.sig", "delta.json", ".unfinished"),
+    ],
+)
+def test_a_manifest_has_no_path_that_is_none(path: str) -> None:
+    with pytest.raises(DriftError, match="not as provision writes it"):
+        bundle.parse(bundle.dump(manifest(path)), where="x")
+
+
+@pytest.mark.parametrize("size", [-1, 1 << 63, 10**400])
+def test_a_manifest_has_no_size_that_no_file_has(size: int) -> None:
+    with pytest.raises(DriftError, match="not as provision writes it"):
+        bundle.parse(bundle.dump(manifest("lock.yml", size)), where="x")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "files/1/../../../cron",  # a .run file's address that ends in ..%2F..%2F..%2Fcron
+        "wheels/six-1.16.0-1/../../../x-py3-none-any.whl",  # a build tag takes all characters
+        "archives/h/dists/bookworm\nTrusted: yes/InRelease",  # a line of its own in `sources`
+    ],
+)
+def test_nothing_is_written_outside(tmp_path: Path, path: str) -> None:
+    places = Places(tmp_path / "cache", {sha256(b"evil"): tmp_path / "evil"})
+    (tmp_path / "evil").write_bytes(b"evil")
+    for plan in (
+        bundle.Plan("sha256:1", (), (), made={path: b"evil"}),
+        bundle.Plan("sha256:1", (), (), fetched={path: Exact(sha256(b"evil"), (), "x")}),
+    ):
+        (tmp_path / "bundle").mkdir(exist_ok=True)
+        with pytest.raises(InputError, match="outside of the bundle") as caught:
+            bundle.write(tmp_path / "bundle", plan, places)
+        assert caught.value.got == repr(path)
+    assert {name.name for name in tmp_path.iterdir()} == {"bundle", "evil"}
+    assert not list((tmp_path / "bundle").rglob("*x-py3*"))
+
+
+def test_an_archive_on_this_machines_disk_is_refused(world: World, tmp_path: Path) -> None:
+    """Its address could be a named pipe's, which no time-out ends."""
+    made = worlds.made_lock(world)
+    made.details["sources"][worlds.STACK][0]["url"] = "file:///dev/zero"
+    (world.project / "lock.yml").write_bytes(relocked(made))
+    with pytest.raises(InputError, match="on a web server") as caught:
+        build(world, tmp_path / "bundle")
+    assert caught.value.got == "file:///dev/zero"
+
+
+class Nonsense(Quiet, http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.close_connection = True
+        if self.path == "/no-http":
+            self.wfile.write(b"what?\r\n\r\n")
+            return
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write(b"100\r\nit breaks off here")
+
+
+@pytest.fixture
+def nonsense() -> Iterator[str]:
+    web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Nonsense)
+    with serving(web):
+        yield f"http://127.0.0.1:{web.server_port}"
+
+
+@pytest.mark.parametrize("url", ["{}/no-http", "{}/chunked", "{}/a b\n", "no address"])
+def test_nonsense_in_place_of_an_answer(nonsense: str, tmp_path: Path, url: str) -> None:
+    """A proxy's, or a connection that breaks off: no fault of provision."""
+    url = url.format(nonsense)
+    with pytest.raises(MachineError, match="cannot fetch"):
+        download.fetch(url)
+    with pytest.raises(MachineError, match="cannot fetch"):
+        download.into(url, tmp_path / "file", sha256=hashlib.sha256().hexdigest())
