@@ -62,12 +62,12 @@ def _write(
                 expected="a path inside, without control characters",
             )
     make_safe(folder)
-    _put(folder / manifests.UNFINISHED, f"{plan.lock}\n".encode("ascii"))
+    put(folder / manifests.UNFINISHED, f"{plan.lock}\n".encode("ascii"))
     files: dict[str, File] = {}
     for path, body in plan.made.items():
         files[path] = File(hashlib.sha256(body).hexdigest(), len(body))
         if earlier.get(path) != files[path]:
-            _put(folder / path, body)
+            put(folder / path, body)
     wanted = {}
     for path, exact in plan.fetched.items():
         if path in earlier and earlier[path].sha256 == exact.digest:
@@ -109,9 +109,9 @@ def finish(folder: Path, data: bytes, signature: bytes | None, since: bytes | No
             if body is None:
                 (folder / name).unlink(missing_ok=True)
             else:
-                _put(folder / name, body)
+                put(folder / name, body)
         os.sync()  # a stick that is pulled out must not have a manifest of files it lacks
-        _put(folder / manifests.NAME, data)
+        put(folder / manifests.NAME, data, sync=True)
         (folder / manifests.UNFINISHED).unlink(missing_ok=True)
         os.sync()
     except OSError as error:
@@ -136,10 +136,15 @@ def clean(folder: Path, keep: set[str]) -> None:
                     parent = parent.parent
 
 
-def _put(path: Path, body: bytes) -> None:
+def put(path: Path, body: bytes, *, sync: bool = False) -> None:
+    """Writes a file, whole or not at all; with `sync` also where the power fails right after."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
-    part.write_bytes(body)
+    with part.open("wb") as file:
+        file.write(body)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
     part.replace(path)
 
 

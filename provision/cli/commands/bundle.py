@@ -164,7 +164,7 @@ def _verify(
     *,
     as_json: bool,
 ) -> None:
-    manifest, signer = _trusted(folder, allowed_signers, identity)
+    manifest, signer, _ = _trusted(folder, allowed_signers, identity)
     if (project / "lock.yml").exists():
         lock = projects.read_lock(project)
         where, name = str(folder), str(project / "lock.yml")
@@ -203,9 +203,9 @@ def _apply(
     *,
     as_json: bool,
 ) -> None:
-    manifest, _ = _trusted(delta, allowed_signers, identity)
+    manifest, _, data = _trusted(delta, allowed_signers, identity)
     with err.status(""):
-        came = bundle.apply(delta, folder, manifest)
+        came = bundle.apply(delta, folder, manifest, data)
     if as_json:
         print_json({"bundle": str(folder), "lock": manifest.lock, "came": came})
         return
@@ -215,8 +215,8 @@ def _apply(
 
 def _trusted(
     folder: Path, allowed_signers: Path | None, identity: str | None
-) -> tuple[bundle.Manifest, signing.Signer | None]:
-    """(a bundle's manifest, who signed it): what is read is what was verified."""
+) -> tuple[bundle.Manifest, signing.Signer | None, bytes]:
+    """(a bundle's manifest, who signed it, its bytes): what is read is what was verified."""
     data = bundle.read(folder)
     signer = None
     if allowed_signers is not None:
@@ -230,7 +230,7 @@ def _trusted(
     else:
         say("warning: no signature was checked (--allowed-signers FILE)", err)
     manifest = bundle.parse(data, where=str(folder / bundle.NAME))
-    return manifest, signer
+    return manifest, signer, data
 
 
 def _amount(files: int, size: int) -> str:

@@ -17,7 +17,7 @@ from provision.upstream.exact import Exact, Places
 from tests.served import Quiet, serving
 from tests.unit.bundle import world as worlds
 from tests.unit.bundle.test_bundle_built import relocked
-from tests.unit.bundle.world import World, build, sha256
+from tests.unit.bundle.world import World, build, provision, sha256
 
 
 def manifest(path: str, size: int = 1) -> Manifest:
@@ -105,3 +105,65 @@ def test_nonsense_in_place_of_an_answer(nonsense: str, tmp_path: Path, url: str)
         download.fetch(url)
     with pytest.raises(MachineError, match="cannot fetch"):
         download.into(url, tmp_path / "file", sha256=hashlib.sha256().hexdigest())
+
+
+@pytest.fixture
+def delta(world: World, tmp_path: Path) -> Path:
+    build(world, tmp_path / "old")
+    return build(world, tmp_path / "delta", "--since", tmp_path / "old", "--package", "nginx")
+
+
+def test_what_is_applied_is_what_was_verified(
+    tmp_path: Path, delta: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manifest and a file that change on the stick once they were checked."""
+    good = (delta / "manifest.json").read_bytes()
+    nginx = next(delta.rglob("nginx*.deb"))
+    check = bundle.delta.check_goes_with
+
+    def changing(*given: Path) -> None:
+        check(*given)
+        (delta / "manifest.json").write_bytes(b"{}")
+
+    monkeypatch.setattr(bundle.delta, "check_goes_with", changing)
+    body = nginx.read_bytes()
+    fault = bundle.delta.fault
+
+    def changing_too(path: Path, file: File) -> str:
+        said = fault(path, file)
+        if path == nginx:
+            nginx.write_bytes(b"evil")
+        return said
+
+    monkeypatch.setattr(bundle.delta, "fault", changing_too)
+    with pytest.raises(DriftError, match="changed while it was read"):
+        provision("--apply", delta, tmp_path / "old")
+    assert not list((tmp_path / "old").rglob("nginx*.deb"))
+    monkeypatch.setattr(bundle.delta, "fault", fault)
+    nginx.write_bytes(body)
+    (delta / "manifest.json").write_bytes(good)
+    provision("--apply", delta, tmp_path / "old")
+    assert (tmp_path / "old" / "manifest.json").read_bytes() == good
+
+
+def test_a_link_in_the_place_of_a_signature_brings_no_secret(tmp_path: Path, delta: Path) -> None:
+    (tmp_path / "secret").write_text("mine")
+    (delta / "manifest.json.sig").symlink_to(tmp_path / "secret")
+    with pytest.raises(DriftError, match="the signature was cut short or altered"):
+        provision("--apply", delta, tmp_path / "old")
+    assert not (tmp_path / "old" / "manifest.json.sig").exists()
+
+
+def test_a_signature_beside_an_index_is_its_bundles(tmp_path: Path) -> None:
+    """Release.gpg, whose hash no lock has: one that was altered in a bundle is not handed on."""
+    (tmp_path / "Release.gpg").write_bytes(b"altered")
+    digest = sha256(b"signature")
+    places = Places(
+        tmp_path / "cache",
+        {digest: tmp_path / "Release.gpg"},
+        {"a/Release.gpg": digest},
+        lambda _: b"from the archive",
+    )
+    assert places.beside("https://x", "name", "a/Release.gpg") == b"from the archive"
+    (tmp_path / "Release.gpg").write_bytes(b"signature")
+    assert places.beside("https://x", "name", "a/Release.gpg") == b"signature"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -164,22 +166,24 @@ def test_an_apply_that_was_cut_off_is_ended_by_the_same_command(
 ) -> None:
     """At every file, before and after the manifest."""
     begun = tmp_path / "begun"
-    original = bundle.delta.copy
+    steps = {name: getattr(bundle.delta, name) for name in ("copy", "put", "clean")}
     for limit in range(20):
         shutil.rmtree(begun, ignore_errors=True)
         shutil.copytree(tmp_path / "old", begun)
         left = [limit]
 
-        def breaking(source: Path, path: Path, left: list[int] = left) -> None:
+        def breaking(step: str, *given: Any, left: list[int] = left, **named: Any) -> None:
             if not left[0]:
                 raise KeyboardInterrupt
             left[0] -= 1
-            original(source, path)
+            steps[step](*given, **named)
 
-        monkeypatch.setattr(bundle.delta, "copy", breaking)
+        for name in steps:
+            monkeypatch.setattr(bundle.delta, name, functools.partial(breaking, name))
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
             CliRunner().invoke(cli.app, ["bundle", "--apply", str(delta), str(begun)])
-        monkeypatch.setattr(bundle.delta, "copy", original)
+        for name, step in steps.items():
+            monkeypatch.setattr(bundle.delta, name, step)
         provision("--apply", delta, begun)
         assert contents(begun) == contents(tmp_path / "whole")
         if left[0]:
