@@ -23,7 +23,7 @@ from provision.bundle.manifest import (
 from provision.bundle.plan import Plan, Wish, make
 from provision.bundle.sources import at_hand
 from provision.bundle.target import check_target, held
-from provision.bundle.write import finish, write
+from provision.bundle.write import delta_of, finish, write
 
 __all__ = [
     "NAME",
@@ -40,6 +40,7 @@ __all__ = [
     "check_goes_with",
     "check_lock",
     "check_target",
+    "delta_of",
     "digest",
     "dump",
     "finish",

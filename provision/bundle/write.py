@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from provision.bundle import manifest as manifests
@@ -98,11 +98,11 @@ def _write(
     return manifest, written
 
 
-def finish(folder: Path, data: bytes, signature: bytes | None, since: bytes | None) -> None:
+def finish(folder: Path, data: bytes, signature: bytes | None, delta: bytes | None) -> None:
     """Writes the manifest, its signature, and of a delta what it goes with; then it is a bundle."""
     beside = {
         manifests.SIGNATURE: signature,
-        manifests.DELTA: delta_of(since) if since is not None else None,
+        manifests.DELTA: delta,
     }
     try:
         for name, body in beside.items():
@@ -118,10 +118,17 @@ def finish(folder: Path, data: bytes, signature: bytes | None, since: bytes | No
         raise MachineError.of(error, "the bundle cannot be written", folder) from None
 
 
-def delta_of(since: bytes) -> bytes:
-    """The file that names the bundle that a delta goes with, by its manifest."""
-    text = json.dumps({"format": manifests.FORMAT, "since": manifests.digest(since)}, indent=2)
-    return text.encode("ascii") + b"\n"
+def delta_of(since: bytes, written: Iterable[str]) -> bytes:
+    """The file that names the bundle that a delta goes with, by its manifest, and its own files.
+
+    Without them a delta that lost a file on its way would look like one that never had it.
+    """
+    document = {
+        "format": manifests.FORMAT,
+        "since": manifests.digest(since),
+        "files": sorted(written),
+    }
+    return json.dumps(document, indent=2).encode("ascii") + b"\n"
 
 
 def clean(folder: Path, keep: set[str]) -> None:

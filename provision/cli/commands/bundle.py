@@ -94,6 +94,10 @@ def make_bundle(
         raise InputError("bundle takes a folder to make, --verify or --apply, and only one of them")
     if identity is not None and allowed_signers is None:
         raise InputError("--identity needs --allowed-signers: it says which key is whose")
+    if allowed_signers is not None and verify is None and apply is None:
+        raise InputError(
+            "--allowed-signers is for --verify and --apply: --from checks hashes alone"
+        )
     if verify is not None:
         _verify(verify, project, since, allowed_signers, identity, as_json=as_json)
     elif apply is not None:
@@ -131,8 +135,11 @@ def _make(
         plan = bundle.make(lock, catalog.load(), wish, places, known, progress)
         manifest, written = bundle.write(folder, plan, places, since=earlier, progress=progress)
         data = bundle.dump(manifest)
+        delta = bundle.delta_of(old, written) if old is not None else None
+        # ssh-keygen may ask for a passphrase: the progress would be written over its question.
+        status.stop()
         signature = signing.sign(data, key, bundle.NAMESPACE) if key is not None else None
-        bundle.finish(folder, data, signature, old)
+        bundle.finish(folder, data, signature, delta)
     size = sum(manifest.files[path].size for path in written)
     if as_json:
         print_json(

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from provision import bundle
+from provision import bundle, signing
 from provision.bundle.manifest import File, Manifest
+from provision.cli import console
 from provision.errors import DriftError, InputError, MachineError
 from provision.upstream import download
 from provision.upstream.exact import Exact, Places
@@ -167,3 +168,46 @@ def test_a_signature_beside_an_index_is_its_bundles(tmp_path: Path) -> None:
     assert places.beside("https://x", "name", "a/Release.gpg") == b"from the archive"
     (tmp_path / "Release.gpg").write_bytes(b"signature")
     assert places.beside("https://x", "name", "a/Release.gpg") == b"signature"
+
+
+def test_a_delta_that_lost_a_file_on_its_way_is_not_good(tmp_path: Path, delta: Path) -> None:
+    next(delta.rglob("nginx*.deb")).unlink()
+    with pytest.raises(DriftError, match="not as it was made") as caught:
+        provision("--verify", delta, "-p", tmp_path)
+    assert "nginx_1.22_amd64.deb: missing" in caught.value.got
+
+
+def test_the_progress_is_not_written_over_the_question_for_a_passphrase(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+
+    class Status:
+        def __enter__(self) -> Status:
+            shown.append("begins")
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.stop()
+
+        def update(self, _: str) -> None:
+            pass
+
+        def stop(self) -> None:
+            shown.append("ends")
+
+    def sign(*_: object) -> bytes:
+        shown.append("asks")
+        return b"-----BEGIN SSH SIGNATURE-----"
+
+    (tmp_path / "key").touch()
+    monkeypatch.setattr(console.err, "status", lambda _: Status())
+    monkeypatch.setattr(signing, "sign", sign)
+    given = ("--from", tmp_path / "cudnn.tgz", "-p", world.project, "--key", tmp_path / "key")
+    provision(tmp_path / "bundle", *given)
+    assert shown[:3] == ["begins", "ends", "asks"]
+
+
+def test_signers_that_nobody_would_check_are_refused(world: World, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--allowed-signers is for --verify and --apply"):
+        build(world, tmp_path / "bundle", "--allowed-signers", tmp_path / "allowed")
