@@ -5,13 +5,14 @@ A build that was cut off goes on where it was: files that are there and have the
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import hashlib
 import json
 import os
+import queue
 import shutil
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from provision.bundle import manifest as manifests
@@ -75,16 +76,10 @@ def _write(
         else:
             wanted[path] = exact
     _check_room(folder, sum(plan.sizes.get(p, 0) for p in wanted if not (folder / p).exists()))
-    done, pool = 0, concurrent.futures.ThreadPoolExecutor(AT_ONCE)
-    try:
-        running = {pool.submit(places.into, wanted[p], folder / p): p for p in sorted(wanted)}
-        for future in concurrent.futures.as_completed(running):
-            path = running[future]
-            files[path] = File(wanted[path].digest, future.result())
-            done += 1
-            progress(f"{done} of {len(wanted)} files: {path.rpartition('/')[2]}")
-    finally:
-        pool.shutdown(cancel_futures=True)
+    sizes = _each(lambda path: places.into(wanted[path], folder / path), sorted(wanted))
+    for number, (path, size) in enumerate(sizes, 1):
+        files[path] = File(wanted[path].digest, size)
+        progress(f"{number} of {len(wanted)} files: {path.rpartition('/')[2]}")
     manifest = Manifest(
         lock=plan.lock,
         platforms=plan.platforms,
@@ -96,6 +91,40 @@ def _write(
     written = {path for path in files if earlier.get(path) != files[path]}
     clean(folder, written)
     return manifest, written
+
+
+def _each(size_of: Callable[[str], int], paths: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """(path, its size), some at once, as they come. The first error ends it.
+
+    In threads that end with the program: Ctrl-C must not wait for a slow server.
+    """
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[str, int | BaseException]] = queue.SimpleQueue()
+    ended = threading.Event()
+    for path in paths:
+        waiting.put(path)
+
+    def work() -> None:
+        while not ended.is_set():
+            try:
+                path = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                done.put((path, size_of(path)))
+            except BaseException as error:
+                done.put((path, error))
+
+    try:
+        for _ in range(AT_ONCE):
+            threading.Thread(target=work, daemon=True).start()
+        for _ in paths:
+            path, size = done.get()
+            if isinstance(size, BaseException):
+                raise size
+            yield path, size
+    finally:
+        ended.set()
 
 
 def finish(folder: Path, data: bytes, signature: bytes | None, delta: bytes | None) -> None:

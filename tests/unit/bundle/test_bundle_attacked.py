@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -211,3 +216,42 @@ def test_the_progress_is_not_written_over_the_question_for_a_passphrase(
 def test_signers_that_nobody_would_check_are_refused(world: World, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--allowed-signers is for --verify and --apply"):
         build(world, tmp_path / "bundle", "--allowed-signers", tmp_path / "allowed")
+
+
+class Slow(Quiet, http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b"x")
+        Event().wait(20)
+
+
+def test_an_interrupted_build_does_not_wait_for_a_slow_server(tmp_path: Path) -> None:
+    """Ctrl-C, and SIGTERM of whoever stops a service."""
+    web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    web.block_on_close = False
+    with serving(web):
+        program = (
+            "import sys; from pathlib import Path; from provision import bundle\n"
+            "from provision.upstream.exact import Exact, Places\n"
+            "folder = Path(sys.argv[1])\n"
+            "plan = bundle.Plan('sha256:1', (), ())\n"
+            "plan.fetched['files/x'] = Exact('0' * 64, (sys.argv[2],), 'x')\n"
+            "bundle.write(folder, plan, Places(folder))"
+        )
+        folder = tmp_path / "bundle"
+        folder.mkdir()
+        url = f"http://127.0.0.1:{web.server_port}/x"
+        with subprocess.Popen(
+            [sys.executable, "-c", program, folder, url], stderr=subprocess.DEVNULL
+        ) as running:
+            try:
+                while not (folder / "files" / ".x.part").exists():
+                    assert running.poll() is None
+                    time.sleep(0.05)
+                running.send_signal(signal.SIGINT)
+                assert running.wait(10) != 0
+            finally:
+                running.kill()
+    assert (folder / ".unfinished").exists()
