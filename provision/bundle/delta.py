@@ -34,6 +34,7 @@ def apply(delta: Path, bundle: Path, manifest: Manifest, data: bytes) -> int:
 
 def _apply(delta: Path, bundle: Path, manifest: Manifest, data: bytes) -> int:
     if manifests.read(bundle) == data:
+        make_safe(bundle)
         clean(bundle, set(manifest.files))
         return 0  # it was applied already
     check_goes_with(delta, bundle)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -100,7 +101,11 @@ def read(folder: Path) -> bytes:
     """The bytes of a bundle's manifest. InputError where the folder is no complete bundle."""
     if not folder.is_dir():
         raise InputError(
-            "there is no such bundle", where=str(folder), hint="`provision bundle DIR` makes one"
+            "there is no such bundle",
+            where=str(folder),
+            got="a file" if os.path.lexists(folder) else "",
+            expected="a bundle's folder",
+            hint="`provision bundle DIR` makes one",
         )
     if (folder / UNFINISHED).exists():
         raise InputError(

@@ -122,7 +122,7 @@ def _make(
     lock = projects.read_lock(project)
     bundle.check_target(folder, since)
     if key is not None:
-        signing.check_key(key)
+        signing.check_key(key, "; --unsigned makes a bundle without a signature")
     old = bundle.read(since) if since is not None else None
     earlier = bundle.parse(old, where=str(since)) if old is not None else None
     with bundle.held(folder), err.status("") as status:

@@ -128,8 +128,9 @@ def test_the_signature_is_of_the_manifest_and_for_bundles(world: World, tmp_path
 def test_a_key_that_is_not_there_is_known_before_anything_is_fetched(
     world: World, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match="there is no such key"):
+    with pytest.raises(InputError, match="there is no such key") as caught:
         provision(tmp_path / "bundle", "-p", world.project, "--key", tmp_path / "none")
+    assert "--unsigned" in caught.value.hint
     assert world.server.asked == []
     assert not (tmp_path / "bundle").exists()
 
@@ -233,8 +234,11 @@ def test_it_does_one_thing_at_a_time(tmp_path: Path) -> None:
         provision(tmp_path / "bundle", "--verify", tmp_path / "other")
     with pytest.raises(InputError, match="--identity needs --allowed-signers"):
         provision("--verify", tmp_path, "--identity", "ada")
-    with pytest.raises(InputError, match="there is no such bundle"):
-        provision("--verify", tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    for name, got in (("nowhere", ""), ("file", "a file")):
+        with pytest.raises(InputError, match="there is no such bundle") as caught:
+            provision("--verify", tmp_path / name)
+        assert caught.value.got == got
 
 
 def test_a_signed_delta_brings_its_signature(world: World, tmp_path: Path) -> None:

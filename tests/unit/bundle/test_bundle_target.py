@@ -76,6 +76,9 @@ def test_a_link_in_the_place_of_a_folder_is_refused(
         with pytest.raises(InputError, match="a link is in the place of") as caught:
             provision(*arguments)
         assert caught.value.where == str(made / "wheels")
+    shutil.copy(delta / "manifest.json", made)  # as where it was applied already
+    with pytest.raises(InputError, match="a link is in the place of"):
+        provision("--apply", delta, made)
     assert contents(tmp_path / "large") == before
     assert (made / "wheels").is_symlink()
 
