@@ -37,14 +37,14 @@ def signature_of(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 
 
-def check_key(key: Path) -> None:
-    """InputError unless there is a file of the key's name."""
+def check_key(key: Path, more: str = "") -> None:
+    """InputError unless there is a file of the key's name; `more` is what else the hint says."""
     if not key.is_file():
         raise InputError(
             "there is no such key",
             where=str(key),
             expected="a private SSH key, or the public one of an agent's",
-            hint="--key names another; `ssh-keygen -t ed25519` makes one",
+            hint=f"--key names another; `ssh-keygen -t ed25519` makes one{more}",
         )
 
 

@@ -22,7 +22,8 @@ from provision.bundle.manifest import (
 )
 from provision.bundle.plan import Plan, Wish, make
 from provision.bundle.sources import at_hand
-from provision.bundle.write import check_target, finish, write
+from provision.bundle.target import check_target, held
+from provision.bundle.write import delta_of, finish, write
 
 __all__ = [
     "NAME",
@@ -39,10 +40,12 @@ __all__ = [
     "check_goes_with",
     "check_lock",
     "check_target",
+    "delta_of",
     "digest",
     "dump",
     "finish",
     "goes_with",
+    "held",
     "make",
     "parse",
     "read",

@@ -55,8 +55,6 @@ class Archives:
         package = found.package
         name = package.filename.removeprefix("./")
         path = f"{folder(found.archive)}/{name}"
-        if ".." in PurePosixPath(path).parts:
-            raise InputError("a package's file is outside of its archive", where=path)
         url = f"{found.archive}/{name}"
         where = f"{self.platform.title}: {package.name} {package.version}"
         self.fetched[path] = Exact(package.sha256, (url,), where)
@@ -79,6 +77,13 @@ def read(platform: PlatformRow, sources: Iterable[Mapping[str, Any]], places: Pl
     archives = Archives(platform)
     newest: dict[tuple[str, str], Mapping[str, Any]] = {}
     for source in sources:
+        if not source["url"].startswith(("https://", "http://")):
+            raise InputError(
+                "an archive of a bundle is on a web server",  # a named pipe would never answer
+                where="lock.yml, gpu_lock_details.sources",
+                got=source["url"],
+                expected="https:// or http://",
+            )
         key = (source["url"], source["suite"])
         if key not in newest or _date(source) > _date(newest[key]):
             newest[key] = source

@@ -9,11 +9,12 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from provision import inputs
 from provision.bundle import manifest as manifests
 from provision.bundle.manifest import File, Manifest
-from provision.bundle.write import found
+from provision.bundle.target import found
 from provision.errors import DriftError, InputError
 from provision.upstream import download
 
@@ -40,14 +41,15 @@ def check(
 ) -> Checked:
     """Checks all files of a bundle. DriftError that names what is missing, altered or too much.
 
-    Of a delta the files that it lacks are looked for in `since`, and without that not at all.
+    Of a delta the files that it was made without are looked for in `since`, and without that not
+    at all.
     """
-    delta = goes_with(folder)
+    delta = _delta(folder)
     faults: list[str] = []
     wanted: dict[str, Path] = {}
     elsewhere = 0
     for path in manifest.files:
-        if os.path.lexists(folder / path) or delta is None:
+        if delta is None or path in delta.files or os.path.lexists(folder / path):
             wanted[path] = folder / path
         else:
             elsewhere += 1
@@ -93,16 +95,29 @@ def fault(path: Path, file: File) -> str:
     return ""
 
 
+@dataclass(frozen=True)
+class _Delta:
+    """Which bundle a delta goes with, by its manifest's digest, and its own files."""
+
+    since: str
+    files: frozenset[str]
+
+
 def goes_with(folder: Path) -> str | None:
     """Of a delta the digest of the manifest of the bundle that it goes with; None of a bundle."""
+    delta = _delta(folder)
+    return delta.since if delta is not None else None
+
+
+def _delta(folder: Path) -> _Delta | None:
     path = folder / manifests.DELTA
     try:
         data = inputs.read(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        document: Mapping[str, object] = json.loads(data)
-        return str(document["since"])
+        document: Mapping[str, Any] = json.loads(data)
+        return _Delta(str(document["since"]), frozenset(document["files"]))
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DriftError("the file was altered", where=str(path)) from None
 

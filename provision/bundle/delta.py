@@ -7,26 +7,38 @@ delta names, and the same command again ends it.
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
+from provision import inputs
 from provision.bundle import manifest as manifests
 from provision.bundle.check import check_goes_with, fault
-from provision.bundle.manifest import Manifest
-from provision.bundle.write import clean
+from provision.bundle.manifest import File, Manifest
+from provision.bundle.target import held, make_safe
+from provision.bundle.write import clean, put
 from provision.errors import DriftError, MachineError
+from provision.upstream import exact
 
 
-def apply(delta: Path, bundle: Path, manifest: Manifest) -> int:
+def apply(delta: Path, bundle: Path, manifest: Manifest, data: bytes) -> int:
     """Brings a bundle to what the delta's manifest says; returns how many files came.
+
+    `data` are the bytes that the manifest was read from, for on the disk they may have changed.
 
     InputError for a delta of another bundle, DriftError where a file is missing or altered: then
     the bundle is as it was.
     """
-    if manifests.read(bundle) == manifests.read(delta):
+    manifests.read(bundle)  # a folder that is none is not made
+    with held(bundle):
+        return _apply(delta, bundle, manifest, data)
+
+
+def _apply(delta: Path, bundle: Path, manifest: Manifest, data: bytes) -> int:
+    if manifests.read(bundle) == data:
+        make_safe(bundle)
         clean(bundle, set(manifest.files))
         return 0  # it was applied already
     check_goes_with(delta, bundle)
+    make_safe(bundle)
     coming = {path for path in manifest.files if os.path.lexists(delta / path)}
     faults = [
         f"{path}: {wrong}"
@@ -40,15 +52,16 @@ def apply(delta: Path, bundle: Path, manifest: Manifest) -> int:
             got="; ".join(faults[:5]),
             hint="copy both again from where they were made",
         )
+    signature = _signature(delta)
     try:
         for path in sorted(coming):
-            copy(delta / path, bundle / path)
+            copy(delta / path, bundle / path, manifest.files[path])
         os.sync()
-        for name in (manifests.SIGNATURE, manifests.NAME):
-            if (delta / name).exists():
-                copy(delta / name, bundle / name)
-            else:
-                (bundle / name).unlink(missing_ok=True)
+        if signature is None:
+            (bundle / manifests.SIGNATURE).unlink(missing_ok=True)
+        else:
+            put(bundle / manifests.SIGNATURE, signature, sync=True)
+        put(bundle / manifests.NAME, data, sync=True)
         clean(bundle, set(manifest.files))
         os.sync()
     except OSError as error:
@@ -56,9 +69,25 @@ def apply(delta: Path, bundle: Path, manifest: Manifest) -> int:
     return len(coming)
 
 
-def copy(source: Path, path: Path) -> None:
-    """Copies a file, whole or not at all."""
+def _signature(delta: Path) -> bytes | None:
+    """The delta's signature. DriftError where it is none: a link could lead to any file."""
+    path = delta / manifests.SIGNATURE
+    try:
+        data = inputs.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not data.startswith(b"-----BEGIN SSH SIGNATURE-----"):
+        raise DriftError("the signature was cut short or altered", where=str(path))
+    return data
+
+
+def copy(source: Path, path: Path, file: File) -> None:
+    """Copies a file, whole or not at all. DriftError where it is no longer what was checked."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    shutil.copyfile(source, part)
-    os.replace(part, path)
+    if not exact.copied(source, path, file.sha256):
+        raise DriftError(
+            "a file of the delta changed while it was read",
+            where=str(source),
+            expected=f"SHA-256 {file.sha256}",
+            hint="the same command again; else copy the delta again from where it was made",
+        )

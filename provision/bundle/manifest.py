@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -100,7 +101,11 @@ def read(folder: Path) -> bytes:
     """The bytes of a bundle's manifest. InputError where the folder is no complete bundle."""
     if not folder.is_dir():
         raise InputError(
-            "there is no such bundle", where=str(folder), hint="`provision bundle DIR` makes one"
+            "there is no such bundle",
+            where=str(folder),
+            got="a file" if os.path.lexists(folder) else "",
+            expected="a bundle's folder",
+            hint="`provision bundle DIR` makes one",
         )
     if (folder / UNFINISHED).exists():
         raise InputError(
@@ -180,14 +185,26 @@ def _hash(value: Any) -> str:
 
 
 def _size(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise ValueError(f"{value!r} is no size")
     return value
 
 
 def _path(value: Any) -> str:
     """A path that stays inside the bundle."""
-    path = PurePosixPath(_text(value))
-    if path.is_absolute() or ".." in path.parts or not path.parts or str(path) != value:
+    if not is_inside(_text(value)):
         raise ValueError(f"{value!r} is no path inside a bundle")
-    return str(path)
+    return str(value)
+
+
+def is_inside(text: str) -> bool:
+    """Whether this is a path of a bundle's file, that stays inside and any disk can have."""
+    path = PurePosixPath(text)
+    return (
+        not path.is_absolute()
+        and ".." not in path.parts
+        and bool(path.parts)
+        and str(path) == text
+        and text.isprintable()
+        and text not in (NAME, SIGNATURE, DELTA, UNFINISHED)
+    )

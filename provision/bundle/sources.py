@@ -22,7 +22,7 @@ def at_hand(
     hashed then. An unfinished one has no manifest to go by.
     """
     have: dict[str, Path] = {}
-    at_path: dict[str, Path] = {}
+    at_path: dict[str, str] = {}
     environments: dict[str, dict[str, str]] = {}
     for source in sources:
         if source.is_file():
@@ -39,7 +39,7 @@ def at_hand(
         for path, file in manifest.files.items():
             if (source / path).is_file():
                 have.setdefault(file.sha256, source / path)
-                at_path.setdefault(path, source / path)
+                at_path.setdefault(path, file.sha256)
         for key, paths in manifest.environments.items():
             hashes = {path: manifest.files[path].sha256 for path in paths if path in manifest.files}
             if all(sha256 in have for sha256 in hashes.values()) and len(hashes) == len(paths):

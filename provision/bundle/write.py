@@ -5,18 +5,20 @@ A build that was cut off goes on where it was: files that are there and have the
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import hashlib
 import json
 import os
+import queue
 import shutil
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from provision.bundle import manifest as manifests
 from provision.bundle.manifest import File, Manifest
 from provision.bundle.plan import Plan
+from provision.bundle.target import found, make_safe
 from provision.errors import InputError, MachineError
 from provision.upstream.exact import Places
 
@@ -25,20 +27,6 @@ AT_ONCE = 4
 _OURS = (manifests.ARCHIVES, manifests.FILES, manifests.WHEELS, manifests.SIMPLE, manifests.SOURCES)
 
 Progress = Callable[[str], None]
-
-
-def check_target(folder: Path) -> None:
-    """InputError where the folder has something else than a bundle, finished or not."""
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise InputError("a bundle is a folder", where=str(folder), got="a file")
-    ours = (manifests.NAME, manifests.UNFINISHED)
-    if folder.is_dir() and os.listdir(folder) and not any((folder / n).exists() for n in ours):
-        raise InputError(
-            "the folder has files of somebody else's, and a bundle takes one of its own",
-            where=str(folder),
-            got=", ".join(sorted(os.listdir(folder))[:5]),
-            expected="a new folder, or one with a bundle",
-        )
 
 
 def write(
@@ -66,13 +54,21 @@ def _write(
     folder: Path, plan: Plan, places: Places, since: Manifest | None, progress: Progress
 ) -> tuple[Manifest, set[str]]:
     earlier = since.files if since is not None else {}
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / manifests.UNFINISHED).write_text(plan.lock + "\n", encoding="ascii")
+    for path in (*plan.made, *plan.fetched):
+        if not manifests.is_inside(path):
+            raise InputError(
+                "a file has its place outside of the bundle",
+                where="lock.yml, or an index that it names",
+                got=repr(path),
+                expected="a path inside, without control characters",
+            )
+    make_safe(folder)
+    put(folder / manifests.UNFINISHED, f"{plan.lock}\n".encode("ascii"))
     files: dict[str, File] = {}
     for path, body in plan.made.items():
         files[path] = File(hashlib.sha256(body).hexdigest(), len(body))
         if earlier.get(path) != files[path]:
-            _put(folder / path, body)
+            put(folder / path, body)
     wanted = {}
     for path, exact in plan.fetched.items():
         if path in earlier and earlier[path].sha256 == exact.digest:
@@ -80,16 +76,10 @@ def _write(
         else:
             wanted[path] = exact
     _check_room(folder, sum(plan.sizes.get(p, 0) for p in wanted if not (folder / p).exists()))
-    done, pool = 0, concurrent.futures.ThreadPoolExecutor(AT_ONCE)
-    try:
-        running = {pool.submit(places.into, wanted[p], folder / p): p for p in sorted(wanted)}
-        for future in concurrent.futures.as_completed(running):
-            path = running[future]
-            files[path] = File(wanted[path].digest, future.result())
-            done += 1
-            progress(f"{done} of {len(wanted)} files: {path.rpartition('/')[2]}")
-    finally:
-        pool.shutdown(cancel_futures=True)
+    sizes = _each(lambda path: places.into(wanted[path], folder / path), sorted(wanted))
+    for number, (path, size) in enumerate(sizes, 1):
+        files[path] = File(wanted[path].digest, size)
+        progress(f"{number} of {len(wanted)} files: {path.rpartition('/')[2]}")
     manifest = Manifest(
         lock=plan.lock,
         platforms=plan.platforms,
@@ -103,30 +93,71 @@ def _write(
     return manifest, written
 
 
-def finish(folder: Path, data: bytes, signature: bytes | None, since: bytes | None) -> None:
+def _each(size_of: Callable[[str], int], paths: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """(path, its size), some at once, as they come. The first error ends it.
+
+    In threads that end with the program: Ctrl-C must not wait for a slow server.
+    """
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[str, int | BaseException]] = queue.SimpleQueue()
+    ended = threading.Event()
+    for path in paths:
+        waiting.put(path)
+
+    def work() -> None:
+        while not ended.is_set():
+            try:
+                path = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                done.put((path, size_of(path)))
+            except BaseException as error:
+                done.put((path, error))
+
+    try:
+        for _ in range(AT_ONCE):
+            threading.Thread(target=work, daemon=True).start()
+        for _ in paths:
+            path, size = done.get()
+            if isinstance(size, BaseException):
+                raise size
+            yield path, size
+    finally:
+        ended.set()
+
+
+def finish(folder: Path, data: bytes, signature: bytes | None, delta: bytes | None) -> None:
     """Writes the manifest, its signature, and of a delta what it goes with; then it is a bundle."""
     beside = {
         manifests.SIGNATURE: signature,
-        manifests.DELTA: delta_of(since) if since is not None else None,
+        manifests.DELTA: delta,
     }
     try:
         for name, body in beside.items():
             if body is None:
                 (folder / name).unlink(missing_ok=True)
             else:
-                _put(folder / name, body)
+                put(folder / name, body)
         os.sync()  # a stick that is pulled out must not have a manifest of files it lacks
-        _put(folder / manifests.NAME, data)
+        put(folder / manifests.NAME, data, sync=True)
         (folder / manifests.UNFINISHED).unlink(missing_ok=True)
         os.sync()
     except OSError as error:
         raise MachineError.of(error, "the bundle cannot be written", folder) from None
 
 
-def delta_of(since: bytes) -> bytes:
-    """The file that names the bundle that a delta goes with, by its manifest."""
-    text = json.dumps({"format": manifests.FORMAT, "since": manifests.digest(since)}, indent=2)
-    return text.encode("ascii") + b"\n"
+def delta_of(since: bytes, written: Iterable[str]) -> bytes:
+    """The file that names the bundle that a delta goes with, by its manifest, and its own files.
+
+    Without them a delta that lost a file on its way would look like one that never had it.
+    """
+    document = {
+        "format": manifests.FORMAT,
+        "since": manifests.digest(since),
+        "files": sorted(written),
+    }
+    return json.dumps(document, indent=2).encode("ascii") + b"\n"
 
 
 def clean(folder: Path, keep: set[str]) -> None:
@@ -141,19 +172,15 @@ def clean(folder: Path, keep: set[str]) -> None:
                     parent = parent.parent
 
 
-def found(folder: Path) -> Iterator[str]:
-    """The paths of all that is in a bundle and no folder, sorted; links are not followed."""
-    for root, names, files in os.walk(folder):
-        names.sort()
-        links = [name for name in names if (Path(root) / name).is_symlink()]
-        for name in sorted([*files, *links]):
-            yield (Path(root) / name).relative_to(folder).as_posix()
-
-
-def _put(path: Path, body: bytes) -> None:
+def put(path: Path, body: bytes, *, sync: bool = False) -> None:
+    """Writes a file, whole or not at all; with `sync` also where the power fails right after."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
-    part.write_bytes(body)
+    with part.open("wb") as file:
+        file.write(body)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
     part.replace(path)
 
 

@@ -8,6 +8,7 @@ installer of CUDA has two gigabytes; without resuming, a slow connection would n
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import urllib.error
 import urllib.request
@@ -57,7 +58,8 @@ def fetch(url: str) -> bytes:
             hint=f"{mirrors.option_for(url)} takes it from a mirror; an existing lock.yml needs "
             "none of this",
         ) from None
-    except (urllib.error.URLError, OSError) as error:
+    # ValueError: no address at all.
+    except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise MachineError(
             "cannot fetch a package index",
@@ -257,7 +259,10 @@ def _fetch(
                 got=f"{error.code} {error.reason}",
                 hint="`--nvidia-mirror URL` takes it from a mirror",
             ) from None
-        except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
+        except (
+            *(urllib.error.URLError, ConnectionError, TimeoutError),
+            *(http.client.HTTPException, ValueError),  # ValueError: no address at all
+        ) as error:
             if not left:
                 raise MachineError(
                     "cannot fetch a file",

@@ -33,8 +33,8 @@ class Places:
 
     cache: Path
     have: Mapping[str, Path] = field(default_factory=dict)
-    # The same by their paths in the bundles.
-    at_path: Mapping[str, Path] = field(default_factory=dict)
+    # Their hashes by their paths in the bundles.
+    at_path: Mapping[str, str] = field(default_factory=dict)
     get: Fetch = download.fetch
 
     def small(self, wanted: Exact) -> bytes:
@@ -62,12 +62,16 @@ class Places:
     def beside(self, url: str, name: str, path: str) -> bytes:
         """A signature beside a locked file, which apt checks: its own hash is not locked.
 
-        From a bundle by its path, from the cache by its name, or from its address.
+        From a bundle by its path, as its manifest has it, from the cache by its name, or from its
+        address.
         """
-        for file in (self.at_path.get(path), self.cache / "indices" / name):
-            if file is not None and file.is_file():
-                return file.read_bytes()
-        return self.get(url)
+        digest = self.at_path.get(path, "")
+        if digest in self.have:
+            body = self.have[digest].read_bytes()
+            if download.digest_like(body, digest) == digest:
+                return body
+        file = self.cache / "indices" / name
+        return file.read_bytes() if file.is_file() else self.get(url)
 
     def into(self, wanted: Exact, path: Path) -> int:
         """Writes the file, whole or not at all, unless it is there; returns its size.
@@ -78,7 +82,7 @@ class Places:
             return path.stat().st_size
         path.parent.mkdir(parents=True, exist_ok=True)
         for source in self._at_hand(wanted):
-            if source.is_file() and _copied(source, path, wanted.digest):
+            if source.is_file() and copied(source, path, wanted.digest):
                 return path.stat().st_size
         failed: list[Exception] = []
         for url in wanted.urls:
@@ -95,7 +99,7 @@ class Places:
         return bundled + [download.place(url, self.cache) for url in wanted.urls]
 
 
-def _copied(source: Path, path: Path, sha256: str) -> bool:
+def copied(source: Path, path: Path, sha256: str) -> bool:
     """Copies a file if it has this hash, reading it once; whether it has."""
     part = path.with_name(f".{path.name}.part")
     digest = hashlib.sha256()

@@ -94,6 +94,10 @@ def make_bundle(
         raise InputError("bundle takes a folder to make, --verify or --apply, and only one of them")
     if identity is not None and allowed_signers is None:
         raise InputError("--identity needs --allowed-signers: it says which key is whose")
+    if allowed_signers is not None and verify is None and apply is None:
+        raise InputError(
+            "--allowed-signers is for --verify and --apply: --from checks hashes alone"
+        )
     if verify is not None:
         _verify(verify, project, since, allowed_signers, identity, as_json=as_json)
     elif apply is not None:
@@ -116,12 +120,12 @@ def _make(
     as_json: bool,
 ) -> None:
     lock = projects.read_lock(project)
-    bundle.check_target(folder)
+    bundle.check_target(folder, since)
     if key is not None:
-        signing.check_key(key)
+        signing.check_key(key, "; --unsigned makes a bundle without a signature")
     old = bundle.read(since) if since is not None else None
     earlier = bundle.parse(old, where=str(since)) if old is not None else None
-    with err.status("") as status:
+    with bundle.held(folder), err.status("") as status:
 
         def progress(text: str) -> None:
             status.update(text)
@@ -131,8 +135,11 @@ def _make(
         plan = bundle.make(lock, catalog.load(), wish, places, known, progress)
         manifest, written = bundle.write(folder, plan, places, since=earlier, progress=progress)
         data = bundle.dump(manifest)
+        delta = bundle.delta_of(old, written) if old is not None else None
+        # ssh-keygen may ask for a passphrase: the progress would be written over its question.
+        status.stop()
         signature = signing.sign(data, key, bundle.NAMESPACE) if key is not None else None
-        bundle.finish(folder, data, signature, old)
+        bundle.finish(folder, data, signature, delta)
     size = sum(manifest.files[path].size for path in written)
     if as_json:
         print_json(
@@ -164,7 +171,7 @@ def _verify(
     *,
     as_json: bool,
 ) -> None:
-    manifest, signer = _trusted(folder, allowed_signers, identity)
+    manifest, signer, _ = _trusted(folder, allowed_signers, identity)
     if (project / "lock.yml").exists():
         lock = projects.read_lock(project)
         where, name = str(folder), str(project / "lock.yml")
@@ -203,9 +210,9 @@ def _apply(
     *,
     as_json: bool,
 ) -> None:
-    manifest, _ = _trusted(delta, allowed_signers, identity)
+    manifest, _, data = _trusted(delta, allowed_signers, identity)
     with err.status(""):
-        came = bundle.apply(delta, folder, manifest)
+        came = bundle.apply(delta, folder, manifest, data)
     if as_json:
         print_json({"bundle": str(folder), "lock": manifest.lock, "came": came})
         return
@@ -215,8 +222,8 @@ def _apply(
 
 def _trusted(
     folder: Path, allowed_signers: Path | None, identity: str | None
-) -> tuple[bundle.Manifest, signing.Signer | None]:
-    """(a bundle's manifest, who signed it): what is read is what was verified."""
+) -> tuple[bundle.Manifest, signing.Signer | None, bytes]:
+    """(a bundle's manifest, who signed it, its bytes): what is read is what was verified."""
     data = bundle.read(folder)
     signer = None
     if allowed_signers is not None:
@@ -230,7 +237,7 @@ def _trusted(
     else:
         say("warning: no signature was checked (--allowed-signers FILE)", err)
     manifest = bundle.parse(data, where=str(folder / bundle.NAME))
-    return manifest, signer
+    return manifest, signer, data
 
 
 def _amount(files: int, size: int) -> str:

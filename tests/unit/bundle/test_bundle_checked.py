@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -126,8 +128,9 @@ def test_the_signature_is_of_the_manifest_and_for_bundles(world: World, tmp_path
 def test_a_key_that_is_not_there_is_known_before_anything_is_fetched(
     world: World, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match="there is no such key"):
+    with pytest.raises(InputError, match="there is no such key") as caught:
         provision(tmp_path / "bundle", "-p", world.project, "--key", tmp_path / "none")
+    assert "--unsigned" in caught.value.hint
     assert world.server.asked == []
     assert not (tmp_path / "bundle").exists()
 
@@ -164,22 +167,24 @@ def test_an_apply_that_was_cut_off_is_ended_by_the_same_command(
 ) -> None:
     """At every file, before and after the manifest."""
     begun = tmp_path / "begun"
-    original = bundle.delta.copy
+    steps = {name: getattr(bundle.delta, name) for name in ("copy", "put", "clean")}
     for limit in range(20):
         shutil.rmtree(begun, ignore_errors=True)
         shutil.copytree(tmp_path / "old", begun)
         left = [limit]
 
-        def breaking(source: Path, path: Path, left: list[int] = left) -> None:
+        def breaking(step: str, *given: Any, left: list[int] = left, **named: Any) -> None:
             if not left[0]:
                 raise KeyboardInterrupt
             left[0] -= 1
-            original(source, path)
+            steps[step](*given, **named)
 
-        monkeypatch.setattr(bundle.delta, "copy", breaking)
+        for name in steps:
+            monkeypatch.setattr(bundle.delta, name, functools.partial(breaking, name))
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
             CliRunner().invoke(cli.app, ["bundle", "--apply", str(delta), str(begun)])
-        monkeypatch.setattr(bundle.delta, "copy", original)
+        for name, step in steps.items():
+            monkeypatch.setattr(bundle.delta, name, step)
         provision("--apply", delta, begun)
         assert contents(begun) == contents(tmp_path / "whole")
         if left[0]:
@@ -229,8 +234,11 @@ def test_it_does_one_thing_at_a_time(tmp_path: Path) -> None:
         provision(tmp_path / "bundle", "--verify", tmp_path / "other")
     with pytest.raises(InputError, match="--identity needs --allowed-signers"):
         provision("--verify", tmp_path, "--identity", "ada")
-    with pytest.raises(InputError, match="there is no such bundle"):
-        provision("--verify", tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    for name, got in (("nowhere", ""), ("file", "a file")):
+        with pytest.raises(InputError, match="there is no such bundle") as caught:
+            provision("--verify", tmp_path / name)
+        assert caught.value.got == got
 
 
 def test_a_signed_delta_brings_its_signature(world: World, tmp_path: Path) -> None:
