@@ -1,7 +1,8 @@
 """Molecule's scenarios, step by step, each step judged by the run's own report.
 
 Molecule runs the steps; `molecule/judge.py` says whether they did what `expect.yml` promises, which
-Molecule itself can't (docs/molecule.md). What matters most runs in `make test`; the rest is slow.
+Molecule itself can't (docs/molecule.md). A few run in `make test`, the rest is slow: `default` too,
+for test_spine shows the whole site.yml on bare hosts, its repairs and the run after them.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
     "scenario",
     [
-        "default",
+        pytest.param("default", marks=SLOW),
         "gpu_env",
         "cudnn",
         pytest.param("nvidia_driver", marks=SLOW),
