@@ -82,6 +82,10 @@ def key(name: str, user: str = "cudatools <cudatools@nvidia.test>") -> Key:
     return Key(home, fingerprint, armored, day)
 
 
+# What gpg says of an agent that is just ending.
+_ENDING = (b"agent", b"Connection reset by peer")
+
+
 def _gpg(home: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
     argv = ["gpg", "--homedir", str(home), "--batch", "--yes", "--quiet", "--pinentry-mode",
             "loopback", *arguments]  # fmt: skip
@@ -90,7 +94,7 @@ def _gpg(home: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
     with locked(home / "agent.lock"):
         for _ in range(20):
             done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
-            if b"agent" not in done.stderr or done.returncode == 0:
+            if done.returncode == 0 or not any(word in done.stderr for word in _ENDING):
                 break
             time.sleep(0.2)
         subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)

@@ -233,7 +233,9 @@ def test_an_interrupted_build_does_not_wait_for_a_slow_server(tmp_path: Path) ->
     web.block_on_close = False
     with serving(web):
         program = (
-            "import sys; from pathlib import Path; from provision import bundle\n"
+            "import signal, sys; from pathlib import Path; from provision import bundle\n"
+            # A shell's background job, which tests may be, ignores it, and so do its children.
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "from provision.upstream.exact import Exact, Places\n"
             "folder = Path(sys.argv[1])\n"
             "plan = bundle.Plan('sha256:1', (), ())\n"
