@@ -70,8 +70,8 @@ def test_a_slow_card_is_slower_than_the_other(worker: Project) -> None:
 
 
 def uuids(worker: Project) -> list[str]:
-    report = json.loads((worker.path / "report" / "acceptance.json").read_text("utf-8"))
-    return [gpu["uuid"] for gpu in report["hosts"][HOST]["acceptance"]["gpus"]]
+    _code, _output, entry = accept(worker)
+    return [gpu["uuid"] for gpu in entry["acceptance"]["gpus"]]
 
 
 def test_a_training_that_is_killed_at_any_moment_comes_to_the_same_end(worker: Project) -> None:
