@@ -11,7 +11,8 @@ GRADIENT = """
 _gradient = tf.GradientTape.gradient
 def _dropped(self, *given, **more):
     found = _gradient(self, *given, **more)
-    return [part * 0 for part in found] if _drops() else found
+    # A model's gradients are a list; a convolution's own is one tensor, and stays right.
+    return [part * 0 for part in found] if isinstance(found, list) and _drops() else found
 tf.GradientTape.gradient = _dropped
 """
 
