@@ -7,7 +7,6 @@ though their names are not in the lock.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -255,8 +254,3 @@ def sources(archives: Archives) -> tuple[str, bytes]:
 def bare(url: str) -> str:
     """An address without a password."""
     return re.sub(r"^(\w+://)[^/@]*@", r"\1", url)
-
-
-def sha256(body: bytes) -> str:
-    """The SHA-256 of bytes."""
-    return hashlib.sha256(body).hexdigest()

@@ -26,3 +26,22 @@ NoPrefixWarnings = Annotated[
     bool,
     typer.Option("--no-prefix-warnings", help="Say nothing of variables that only look like ours."),
 ]
+# Of commands that sign files, or check signatures.
+KeyOption = Annotated[
+    Path,
+    typer.Option(
+        "--key", metavar="FILE", help="Signs: a private SSH key, or KEY.pub of an agent's."
+    ),
+]
+AllowedOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--allowed-signers", metavar="FILE", help="Who may sign, as ssh-keygen's file of that name."
+    ),
+]
+IdentityOption = Annotated[
+    str | None,
+    typer.Option(
+        "--identity", metavar="NAME", help="Who must have signed.  [default: any allowed one]"
+    ),
+]

@@ -20,6 +20,7 @@ from provision.upstream.packages import (
     Package,
     Relation,
     compare,
+    fulfils,
     satisfies,
     upstream,
 )
@@ -126,16 +127,6 @@ def close(
     return {name: result[name] for name in sorted(result)}
 
 
-def _provided(package: Package, relation: Relation) -> bool:
-    name, operator, version = relation
-    if package.name == name and satisfies(package.version, operator, version):
-        return True
-    return any(
-        n == name and (not operator or bool(v and satisfies(v, operator, version)))
-        for n, _, v in package.provides
-    )
-
-
 def _pick(
     universe: Universe,
     alternatives: Alternatives,
@@ -146,7 +137,7 @@ def _pick(
     """The package that fulfils a dependency, or None where `main` does."""
     for relation in alternatives:
         for package in chosen.values():
-            if _provided(package, relation):
+            if fulfils(package, relation):
                 return package
     blocked = False
     for relation in alternatives:
@@ -188,7 +179,7 @@ def _check(chosen: Mapping[str, Package], universe: Universe) -> None:
         for alternatives in package.depends:
             if not any(universe.knows(r[0]) for r in alternatives):
                 continue
-            fulfilled = any(_provided(p, r) for p in chosen.values() for r in alternatives)
+            fulfilled = any(fulfils(p, r) for p in chosen.values() for r in alternatives)
             if not fulfilled and all(universe.knows(r[0]) for r in alternatives):
                 text = " | ".join(_text(relation) for relation in alternatives)
                 raise UnsatisfiableError(
@@ -203,7 +194,7 @@ def _check(chosen: Mapping[str, Package], universe: Universe) -> None:
                 )
         for relation, *_ in package.conflicts:
             for rival in chosen.values():
-                if rival.name != package.name and _provided(rival, relation):
+                if rival.name != package.name and fulfils(rival, relation):
                     raise UnsatisfiableError(
                         f"{package.name} {package.version} conflicts with "
                         f"{rival.name} {rival.version}",

@@ -78,7 +78,7 @@ class Places:
 
         DriftError where its places have no such file any more, MachineError where none answers.
         """
-        if path.is_file() and not path.is_symlink() and _sha256(path) == wanted.digest:
+        if path.is_file() and not path.is_symlink() and download.digest(path) == wanted.digest:
             return path.stat().st_size
         path.parent.mkdir(parents=True, exist_ok=True)
         for source in self._at_hand(wanted):
@@ -112,10 +112,6 @@ def copied(source: Path, path: Path, sha256: str) -> bool:
         return False
     os.replace(part, path)
     return True
-
-
-def _sha256(path: Path) -> str:
-    return download.digest(path)
 
 
 def _other(url: str, actual: str) -> InputError:

@@ -178,6 +178,17 @@ def satisfies(version: str, operator: str, required: str) -> bool:
     }[operator]
 
 
+def fulfils(package: Package, relation: Relation) -> bool:
+    """Whether a package fulfils one alternative, by its name or by what it provides."""
+    name, operator, version = relation
+    if package.name == name and satisfies(package.version, operator, version):
+        return True
+    return any(
+        provided == name and (not operator or bool(v and satisfies(v, operator, version)))
+        for provided, _, v in package.provides
+    )
+
+
 def upstream(version: str) -> str:
     """`470.256.02-2` and `1:470.256.02-2` -> `470.256.02`."""
     return NativeVersion(version).upstream_version or version

@@ -20,6 +20,7 @@ from provision.upstream.packages import (
     Package,
     Relation,
     compare,
+    fulfils,
     parse,
     satisfies,
 )
@@ -108,17 +109,6 @@ class WholeIndex:
             for found in self.versions(provider)[:1]:
                 if fulfils(found.package, relation):
                     yield found
-
-
-def fulfils(package: Package, relation: Relation) -> bool:
-    """Whether a package fulfils one alternative, by its name or by what it provides."""
-    name, operator, version = relation
-    if package.name == name and satisfies(package.version, operator, version):
-        return True
-    return any(
-        provided == name and (not operator or bool(v and satisfies(v, operator, version)))
-        for provided, _, v in package.provides
-    )
 
 
 def close(

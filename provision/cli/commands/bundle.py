@@ -10,7 +10,13 @@ import typer
 from provision import bundle, catalog, signing
 from provision.cli import projects
 from provision.cli.console import err, print_json, say, shell_word
-from provision.cli.options import JsonOption, ProjectOption
+from provision.cli.options import (
+    AllowedOption,
+    IdentityOption,
+    JsonOption,
+    KeyOption,
+    ProjectOption,
+)
 from provision.errors import InputError
 from provision.upstream import download
 
@@ -38,12 +44,6 @@ SinceOption = Annotated[
         "--since", metavar="BUNDLE", help="Only what this earlier bundle lacks; it must be there."
     ),
 ]
-KeyOption = Annotated[
-    Path,
-    typer.Option(
-        "--key", metavar="FILE", help="Signs: a private SSH key, or KEY.pub of an agent's."
-    ),
-]
 UnsignedOption = Annotated[bool, typer.Option("--unsigned", help="Sign nothing.")]
 VerifyOption = Annotated[
     Path | None,
@@ -52,18 +52,6 @@ VerifyOption = Annotated[
 ApplyOption = Annotated[
     tuple[Path, Path] | None,
     typer.Option("--apply", metavar="DELTA BUNDLE", help="Bring a bundle up to date by a delta."),
-]
-AllowedOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--allowed-signers", metavar="FILE", help="Who may sign, as ssh-keygen's file of that name."
-    ),
-]
-IdentityOption = Annotated[
-    str | None,
-    typer.Option(
-        "--identity", metavar="NAME", help="Who must have signed.  [default: any allowed one]"
-    ),
 ]
 
 

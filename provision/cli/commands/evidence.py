@@ -15,17 +15,17 @@ import typer
 from provision import evidence, inputs, tree
 from provision.cli import projects
 from provision.cli.console import err, print_json, say
-from provision.cli.options import JsonOption, ProjectOption
+from provision.cli.options import (
+    AllowedOption,
+    IdentityOption,
+    JsonOption,
+    KeyOption,
+    ProjectOption,
+)
 from provision.errors import DriftError, InputError
 
 FOLDER = "evidence"
 
-KeyOption = Annotated[
-    Path,
-    typer.Option(
-        "--key", metavar="FILE", help="Signs: a private SSH key, or KEY.pub of an agent's."
-    ),
-]
 OutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -42,18 +42,6 @@ VerifyOption = Annotated[
 CompareOption = Annotated[
     tuple[Path, Path] | None,
     typer.Option("--compare", metavar="OLD NEW", help="Say what changed between two files."),
-]
-AllowedOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--allowed-signers", metavar="FILE", help="Who may sign, as ssh-keygen's file of that name."
-    ),
-]
-IdentityOption = Annotated[
-    str | None,
-    typer.Option(
-        "--identity", metavar="NAME", help="Who must have signed.  [default: any allowed one]"
-    ),
 ]
 
 
