@@ -8,7 +8,6 @@ uv's version.
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -114,21 +113,7 @@ def _asked(pins: Sequence[str], python: str, platform: str) -> list[dict[str, An
         command += ["--format", "pylock.toml", "--only-binary", ":all:", "--no-annotate"]
         command += ["--python-version", python, "--python-platform", platform]
         command += ["--output-file", "pylock.toml", "wanted.in"]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=wheels.UV_TIMEOUT,
-            )
-        except FileNotFoundError:
-            raise MachineError("uv is not installed", hint="pip install uv") from None
-        except subprocess.TimeoutExpired:
-            raise MachineError(
-                "uv did not end", got=f"nothing after {wheels.UV_TIMEOUT // 60} minutes"
-            ) from None
+        done = wheels.asked(command, folder, where=f"wheels for Python {python} on {platform}")
         message = " ".join(done.stderr.split())[:600]
         if done.returncode == 1 and "No solution found" in message:
             raise DriftError(

@@ -51,6 +51,28 @@ def has_wheel(name: str, version: str, *, python: str, wheel_platform: str) -> b
     return True
 
 
+def asked(command: Sequence[str], folder: Path, *, where: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command of uv's in a folder. MachineError where it is missing or does not end."""
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=UV_TIMEOUT,
+        )
+    except FileNotFoundError:
+        raise MachineError("uv is not installed", hint="pip install uv") from None
+    except subprocess.TimeoutExpired:
+        raise MachineError(
+            "uv did not end",
+            where=where,
+            got=f"nothing after {UV_TIMEOUT // 60} minutes",
+            hint="is the index there? UV_DEFAULT_INDEX and proxies are honoured",
+        ) from None
+
+
 def _compile(
     packages: Sequence[str],
     constraints: Sequence[str],
@@ -73,24 +95,7 @@ def _compile(
         command += ["--python-version", python, "--python-platform", platform]
         # uv prefers the versions that the output file has already.
         command += ["--constraint", "constraints.txt", "--output-file", "locked.txt", "wanted.in"]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=UV_TIMEOUT,
-            )
-        except FileNotFoundError:
-            raise MachineError("uv is not installed", hint="pip install uv") from None
-        except subprocess.TimeoutExpired:
-            raise MachineError(
-                "uv did not end",
-                where=", ".join(packages),
-                got=f"nothing after {UV_TIMEOUT // 60} minutes",
-                hint="is the index there? UV_DEFAULT_INDEX and proxies are honoured",
-            ) from None
+        done = asked(command, folder, where=", ".join(packages))
         if not done.returncode:
             return (folder / "locked.txt").read_text(encoding="utf-8")
     message = " ".join(done.stderr.split())[:600]
