@@ -18,11 +18,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from provision.errors import InputError, MachineError
-from provision.upstream import keys, mirrors
+from provision.upstream import keys, mirrors, transfer
 
 Fetch = Callable[[str], bytes]
 
-_TIMEOUT = 60
 # In bytes. An answer is not trusted before its signature: an endless one must not fill the memory.
 _LARGEST = 256 << 20
 
@@ -43,12 +42,17 @@ def fetch(url: str) -> bytes:
 
     MachineError where it can't be fetched, GoneError where the server has no such file.
     """
+    body = bytearray()
     try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:  # noqa: S310  catalog's URLs
-            body = bytes(answer.read(_LARGEST + 1))
-            length = answer.headers.get("Content-Length") if len(body) <= _LARGEST else None
-            if length and length.isdecimal() and len(body) < int(length):
-                raise ConnectionError(f"it breaks off after {len(body)} of {length} bytes")
+        with transfer.opened(url) as answer:
+            for chunk in answer.chunks():
+                body += chunk
+                if len(body) > _LARGEST:
+                    break
+            else:
+                if answer.length is not None and len(body) < answer.length:
+                    whole = f"{len(body)} of {answer.length} bytes"
+                    raise ConnectionError(f"it breaks off after {whole}")
     except urllib.error.HTTPError as error:
         gone = error.code in (404, 410)
         raise (GoneError if gone else MachineError)(
@@ -76,7 +80,7 @@ def fetch(url: str) -> bytes:
             got=f"more than {_LARGEST >> 20} MiB",
             hint="a proxy or mirror answered with something else",
         )
-    return body
+    return bytes(body)
 
 
 def digest_like(body: bytes, digest: str) -> str:
@@ -299,19 +303,17 @@ def _go_on(
     if received:
         request.add_header("Range", f"bytes={received}-")
         request.add_header("If-Range", mark.read_text(encoding="utf-8"))
-    opener = urllib.request.build_opener(*([_SecureRedirections] if secure else []))
-    with opener.open(request, timeout=_TIMEOUT) as answer:
+    with transfer.opened(request, *([_SecureRedirections] if secure else [])) as answer:
         if answer.status != 206:
             received = 0
-        length = answer.headers.get("Content-Length")
-        total = received + int(length) if length and length.isdecimal() else 0
+        total = received + answer.length if answer.length is not None else 0
         tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
-        if tag and not tag.startswith("W/"):
-            mark.write_text(tag, encoding="utf-8")
-        else:
-            mark.unlink(missing_ok=True)
         with part.open("ab" if received else "wb") as stream:
-            while chunk := answer.read(_CHUNK):
+            if tag and not tag.startswith("W/"):
+                mark.write_text(tag, encoding="utf-8")
+            else:
+                mark.unlink(missing_ok=True)
+            for chunk in answer.chunks():
                 stream.write(chunk)
                 received += len(chunk)
                 progress(f"{name}: {_so_far(received, total)}")

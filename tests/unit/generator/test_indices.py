@@ -8,7 +8,7 @@ import urllib.error
 from collections.abc import Callable
 from email.message import Message
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from debian.deb822 import Release
@@ -342,10 +342,10 @@ def test_a_snapshot_that_the_user_names_has_expired_on_purpose(
 
 @pytest.mark.parametrize(("code", "gone"), [(404, True), (410, True), (503, False)])
 def test_a_server_says_what_is_gone(monkeypatch: pytest.MonkeyPatch, code: int, gone: bool) -> None:
-    def answer(url: str, **_k: Any) -> None:
+    def answer(_opener: object, url: str, **_k: Any) -> None:
         raise urllib.error.HTTPError(url, code, "so it is", Message(), None)
 
-    monkeypatch.setattr("urllib.request.urlopen", answer)
+    monkeypatch.setattr("urllib.request.OpenerDirector.open", answer)
     with pytest.raises(MachineError) as caught:
         download.fetch("http://deb.debian.org/x")
     assert isinstance(caught.value, download.GoneError) == gone
@@ -358,18 +358,21 @@ def test_an_answer_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPa
     class Endless:
         """As an answer of urllib's; nothing of a body without a limit comes to an end."""
 
+        status = 200
+        headers: ClassVar[dict[str, str]] = {}
+
         def __enter__(self) -> Endless:
             return self
 
         def __exit__(self, *_a: object) -> None:
             pass
 
-        def read(self, size: int = -1) -> bytes:
+        def read1(self, size: int = -1) -> bytes:
             assert size > 0, "it would never end"
             return b"x" * size
 
     monkeypatch.setattr(download, "_LARGEST", 1000)
-    monkeypatch.setattr("urllib.request.urlopen", lambda *_a, **_k: Endless())
+    monkeypatch.setattr("urllib.request.OpenerDirector.open", lambda *_a, **_k: Endless())
     with pytest.raises(MachineError, match="larger than any package index"):
         download.fetch("http://deb.debian.org/x")
 
@@ -433,7 +436,7 @@ def test_no_network_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_a: Any, **_k: Any) -> None:
         raise urllib.error.URLError("Name or service not known")
 
-    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    monkeypatch.setattr("urllib.request.OpenerDirector.open", refuse)
     for url, option in (
         ("http://deb.debian.org/debian/dists/bullseye/InRelease", "--archive-mirror PLATFORM=URL"),
         ("https://developer.download.nvidia.com/compute/cuda/x/InRelease", "--nvidia-mirror URL"),
