@@ -125,7 +125,9 @@ def _suite(
         where = f"{platform.title}: {suite} {component}"
         body = places.small(Exact(digest, urls, where))
         archives.made[f"{folder(url)}/dists/{suite}/{path}"] = body
-        archives.index.add(release.unpacked(path, body), archive=url, origin=f"{suite}/{component}")
+        archives.index.add(
+            release.unpacked(path, body, listed), archive=url, origin=f"{suite}/{component}"
+        )
         archives.suites.setdefault(url, {}).setdefault(suite, []).append(component)
 
 
@@ -138,7 +140,7 @@ def _flat(archives: Archives, url: str, source: Mapping[str, Any], places: Place
     name = path.removeprefix("./")
     body = places.small(Exact(listed[path][0], (f"{url}/{name}",), f"{url} Packages"))
     archives.made[f"{folder(url)}/{name}"] = body
-    archives.own.add(release.unpacked(path, body), archive=url, origin=url)
+    archives.own.add(release.unpacked(path, body, listed), archive=url, origin=url)
     archives.suites.setdefault(url, {})["/"] = []
 
 

@@ -121,7 +121,7 @@ class _Reader:
             digest, _size = indices[path]
             self.progress(f"{archive.label}: {component}")
             body = cached(f"{base}/{path}", digest, self.cache, self.get)
-            packages += parse(unpacked(path, body), f"{archive.label}/{component}")
+            packages += parse(unpacked(path, body, indices), f"{archive.label}/{component}")
         if archive.partial and not packages:
             raise InputError(
                 "the mirror has no package of the platform",

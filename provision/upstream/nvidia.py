@@ -95,10 +95,10 @@ class Reader:
         signed, signers = self._verified(files, keys, url)
         if release_label:
             _check_label(signed, release_label, url)
-        path, digest = _index(signed, url)
+        path, digest, listed = _index(signed, url)
         self.progress(f"{label}: Packages")
         body = cached(f"{url}/{path.removeprefix('./')}", digest, self.cache, self.get)
-        packages = parse(release.unpacked(path, body), label)
+        packages = parse(release.unpacked(path, body, listed), label)
         # For a bundle of this lock, when the repository has moved on.
         named = hashlib.sha256(next(iter(files.values()))).hexdigest()
         for name, data in files.items():
@@ -118,7 +118,7 @@ class Reader:
         keys = self._keys_inside(row, url, inside)
         signed, signers = self._verified(files, keys, url)
         _check_label(signed, CUDA_LABEL, url)
-        path, digest = _index(signed, url)
+        path, digest, listed = _index(signed, url)
         body = inside.get(path.removeprefix("./"), b"")
         if digest_like(body, digest) != digest:
             raise InputError(
@@ -126,7 +126,7 @@ class Reader:
                 where=url,
                 got=f"{directory}/{path}",
             )
-        packages = parse(release.unpacked(path, body), PurePosixPath(directory).name)
+        packages = parse(release.unpacked(path, body, listed), PurePosixPath(directory).name)
         return _repository(
             url, signed, files, keys, signers, packages, sha256=sha256, directory=directory
         )
@@ -289,13 +289,13 @@ def _check_no_page(data: bytes, where: str) -> None:
         )
 
 
-def _index(signed: Release, url: str) -> tuple[str, str]:
-    """(path, checksum) of a repository's index of packages."""
+def _index(signed: Release, url: str) -> tuple[str, str, dict[str, tuple[str, int]]]:
+    """(path, checksum) of a repository's index of packages, and all that its Release lists."""
     checksums = release.checksums(signed, where=url)
     path = release.listed(checksums, "Packages")
     if not path:
         raise InputError("the repository has no index of packages", where=url, got="Packages")
-    return path, checksums[path][0]
+    return path, checksums[path][0], checksums
 
 
 _SIGNED = ("InRelease", "Release", "Release.gpg")

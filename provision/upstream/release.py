@@ -6,6 +6,7 @@ Everything is verified before it is used, by gpgv against pinned key fingerprint
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
 import re
 import subprocess
@@ -21,6 +22,9 @@ from provision.catalog.rows import Archive
 from provision.errors import InputError, MachineError
 from provision.upstream.keys import dearmor
 
+# In bytes: Debian's main and Ubuntu's universe have less than 100 MB. Some kilobytes can unpack to
+# more than the memory has.
+_LARGEST = 1 << 29
 # Seconds that gpgv may take.
 _TIMEOUT = 60
 
@@ -157,13 +161,35 @@ def listed(paths: Mapping[str, object], name: str) -> str:
     return next((path for path in candidates if path in paths), "")
 
 
-def unpacked(path: str, body: bytes) -> str:
-    """An index as text. InputError where it is not compressed as its name says."""
+def unpacked(path: str, body: bytes, sizes: Mapping[str, tuple[str, int]]) -> str:
+    """An index as text. InputError where it is not compressed as its name says.
+
+    Also where it unpacks to more than the Release file says among `sizes`, as of `checksums`, or
+    than any index has.
+    """
+    plain = path.removesuffix(".xz").removesuffix(".gz")
+    limit = max(0, min(_LARGEST, sizes[plain][1])) if plain in sizes else _LARGEST
     try:
-        if path.endswith(".xz"):
-            body = lzma.decompress(body)
-        elif path.endswith(".gz"):
-            body = gzip.decompress(body)
-        return body.decode("utf-8")
-    except (lzma.LZMAError, OSError, EOFError, UnicodeDecodeError) as error:
+        text = _bytes(path, body, limit)
+        if len(text) > limit:
+            raise InputError(
+                "an index unpacks to more than it should",
+                where=path,
+                got=f"{len(body)} bytes that unpack to more than {limit}",
+                expected=f"at most {limit} bytes",
+                hint="whoever signed it made it so: take another mirror, or another day's snapshot",
+            )
+        return text.decode("utf-8")
+    except (lzma.LZMAError, OSError, EOFError, UnicodeDecodeError, MemoryError) as error:
         raise InputError.of(error, "an index can't be read", path) from None
+
+
+def _bytes(path: str, body: bytes, limit: int) -> bytes:
+    """What is compressed in `body`, up to one byte more than `limit`."""
+    if path.endswith(".xz"):
+        with lzma.open(io.BytesIO(body)) as stream:
+            return stream.read(limit + 1)
+    if path.endswith(".gz"):
+        with gzip.open(io.BytesIO(body)) as stream:
+            return stream.read(limit + 1)
+    return body

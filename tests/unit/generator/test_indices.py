@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import lzma
+import tracemalloc
 import urllib.error
 from collections.abc import Callable
 from email.message import Message
@@ -375,6 +377,30 @@ def test_an_answer_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("urllib.request.OpenerDirector.open", lambda *_a, **_k: Endless())
     with pytest.raises(MachineError, match="larger than any package index"):
         download.fetch("http://deb.debian.org/x")
+
+
+@pytest.mark.parametrize(
+    ("path", "pack"), [("Packages.xz", lzma.compress), ("./Packages.gz", gzip.compress)]
+)
+@pytest.mark.parametrize("listed", [True, False])
+def test_an_index_is_not_unpacked_without_end(
+    monkeypatch: pytest.MonkeyPatch, path: str, pack: Callable[[bytes], bytes], listed: bool
+) -> None:
+    """To what the release file says, and where that says nothing to what no index has."""
+    sizes = {path.rpartition(".")[0]: ("0" * 64, 1000)} if listed else {}
+    if not listed:
+        monkeypatch.setattr(release, "_LARGEST", 1000)
+    assert release.unpacked(path, pack(b"x" * 1000), sizes) == "x" * 1000
+    if listed:
+        with pytest.raises(InputError, match="unpacks to more"):
+            release.unpacked(path, pack(b"x"), {path.rpartition(".")[0]: ("", -9)})
+    for body in (pack(b"x" * 1001), pack(b"x" * 600) * 2, pack(bytes(50 << 20))):
+        tracemalloc.start()
+        with pytest.raises(InputError, match="unpacks to more than it should") as caught:
+            release.unpacked(path, body, sizes)
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+        tracemalloc.stop()
+        assert caught.value.where == path
 
 
 @pytest.mark.parametrize("program", ["uv", "gpgv"])
