@@ -6,7 +6,7 @@ import concurrent.futures
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,16 +66,20 @@ def check(
             if future.result():
                 faults.append(f"{running[future]}: {future.result()}")
     if faults:
-        faults.sort()
-        more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise DriftError(
             "the bundle is not as it was made",
             where=str(folder),
-            got="; ".join(faults[:_SHOWN]) + more,
+            got=some(faults),
             expected=f"the {len(manifest.files)} files of its manifest",
             hint="copy it again from where it was made; `provision bundle` mends one there",
         )
     return Checked(len(wanted), elsewhere)
+
+
+def some(faults: Sequence[str]) -> str:
+    """The first faults in a message's words, and how many more there are."""
+    more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+    return "; ".join(sorted(faults)[:_SHOWN]) + more
 
 
 def fault(path: Path, file: File) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from provision import inputs
 from provision.bundle import manifest as manifests
-from provision.bundle.check import check_goes_with, fault
+from provision.bundle.check import check_goes_with, fault, some
 from provision.bundle.manifest import File, Manifest
 from provision.bundle.target import held, make_safe
 from provision.bundle.write import clean, put
@@ -49,7 +49,7 @@ def _apply(delta: Path, bundle: Path, manifest: Manifest, data: bytes) -> int:
         raise DriftError(
             "the delta and the bundle together lack something",
             where=str(delta),
-            got="; ".join(faults[:5]),
+            got=some(faults),
             hint="copy both again from where they were made",
         )
     signature = _signature(delta)

@@ -16,6 +16,7 @@ from pathlib import Path
 from provision import inputs
 from provision.bundle import manifest as manifests
 from provision.errors import InputError, MachineError
+from provision.upstream import download
 
 # What the files begin with by which a bundle is known: manifest.json is the name of many.
 _MARKS = {manifests.NAME: b'{\n"archives": ', manifests.UNFINISHED: b"sha256:"}
@@ -29,7 +30,8 @@ def check_target(folder: Path, since: Path | None = None) -> None:
     if os.path.lexists(folder) and not folder.is_dir():
         raise InputError("a bundle is a folder", where=str(folder), got="a file")
     # A first run that was ended before its first file.
-    if not folder.is_dir() or not {*os.listdir(folder)} - {f".{manifests.UNFINISHED}.part"}:
+    first = download.begun(folder / manifests.UNFINISHED).name
+    if not folder.is_dir() or not {*os.listdir(folder)} - {first}:
         return
     ours = {name for name, mark in _MARKS.items() if _begins(folder / name, mark)}
     if not ours:
@@ -100,8 +102,9 @@ def make_safe(folder: Path) -> None:
                 expected="a folder",
                 hint="remove the link, or mount the other place there",
             )
-        begun = place.name.startswith(".") and place.suffix in (".part", ".mark")
-        if begun and not (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
+        if download.is_begun(place.name) and not (
+            stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+        ):
             place.unlink()
 
 

@@ -20,6 +20,7 @@ from provision.bundle.manifest import File, Manifest
 from provision.bundle.plan import Plan
 from provision.bundle.target import found, make_safe
 from provision.errors import InputError, MachineError
+from provision.upstream import download
 from provision.upstream.exact import Places
 
 # Files at once: one connection seldom fills a line.
@@ -175,7 +176,7 @@ def clean(folder: Path, keep: set[str]) -> None:
 def put(path: Path, body: bytes, *, sync: bool = False) -> None:
     """Writes a file, whole or not at all; with `sync` also where the power fails right after."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
+    part = download.begun(path)
     with part.open("wb") as file:
         file.write(body)
         if sync:

@@ -7,6 +7,7 @@ installer of CUDA has two gigabytes; without resuming, a slow connection would n
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import os
@@ -117,13 +118,15 @@ def cached(url: str, digest: str, cache: Path, get: Fetch) -> bytes:
 def keep(body: bytes, digest: str, cache: Path) -> None:
     """Keeps the bytes with this hash in the cache, where `cached` finds them."""
     file = cache / "indices" / digest
-    try:
+    temporary = file.with_name(f".{digest}.{os.getpid()}")
+    # A cache that cannot be written costs time, nothing else.
+    with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(f".{digest}.{os.getpid()}")
-        temporary.write_bytes(body)
-        temporary.replace(file)
-    except OSError:
-        pass  # a cache that cannot be written costs time, nothing else
+        try:
+            temporary.write_bytes(body)
+            temporary.replace(file)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 _CHUNK = 1 << 20
@@ -147,18 +150,14 @@ def file_of(
     if not sha256:
         _check_secure(url, url)
     file = place(url, cache)
-    folder, name = file.parent, file.name
+    folder = file.parent
     if file.exists():
         actual = digest(file)
         if sha256 in ("", actual):
             return file, actual
-    part = folder / f".{name}.part"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _fetch(url, part, name, progress, secure=not sha256)
-        actual = digest(part)
-        _check(part, url, begins, sha256, actual)
-        part.replace(file)
+        actual = _complete(url, file, begins, sha256, progress)
     except OSError as error:
         raise MachineError.of(
             error, "a download cannot be kept", folder, "XDG_CACHE_HOME says where the cache is"
@@ -177,10 +176,22 @@ def into(url: str, path: Path, *, sha256: str) -> None:
 
     InputError for another file, MachineError where it can't be fetched.
     """
-    part = path.with_name(f".{path.name}.part")
-    _fetch(url, part, path.name, lambda _: None, secure=False)
-    _check(part, url, b"", sha256, digest(part))
-    part.replace(path)
+    _complete(url, path, b"", sha256, lambda _: None)
+
+
+def begun(path: Path) -> Path:
+    """Where a file lies until it is whole."""
+    return path.with_name(f".{path.name}.part")
+
+
+def _mark(part: Path) -> Path:
+    """The ETag or date of the file that was begun, so that no two files are joined."""
+    return part.with_suffix(".mark")
+
+
+def is_begun(name: str) -> bool:
+    """Whether a file has the name of a begun one, or of what its download is continued by."""
+    return name.startswith(".") and name.endswith((".part", ".mark"))
 
 
 def digest(file: Path) -> str:
@@ -190,6 +201,28 @@ def digest(file: Path) -> str:
         while chunk := stream.read(_CHUNK):
             sha.update(chunk)
     return sha.hexdigest()
+
+
+def _complete(
+    url: str, file: Path, begins: bytes, sha256: str, progress: Callable[[str], None]
+) -> str:
+    """Downloads a file, whole or not at all, and resumes it; returns its SHA-256.
+
+    What was resumed and has another hash is fetched once more: after a power failure the beginning
+    may be anything.
+    """
+    part = begun(file)
+    resumed = _mark(part).exists()
+    while True:
+        _fetch(url, part, file.name, progress, secure=not sha256)
+        actual = digest(part)
+        if resumed and sha256 not in ("", actual):
+            part.unlink()
+            resumed = False
+            continue
+        _check(part, url, begins, sha256, actual)
+        part.replace(file)
+        return actual
 
 
 class _SecureRedirections(urllib.request.HTTPRedirectHandler):
@@ -246,7 +279,7 @@ def _fetch(
     url: str, part: Path, name: str, progress: Callable[[str], None], *, secure: bool
 ) -> None:
     """Downloads to `part`, resuming after broken connections."""
-    mark = part.with_suffix(".mark")
+    mark = _mark(part)
     for left in reversed(range(_TRIES)):
         try:
             if _go_on(url, part, mark, name, progress, secure=secure):
@@ -295,8 +328,7 @@ def _go_on(
 ) -> bool:
     """Continues the download of `part`; whether it is complete now.
 
-    `mark` keeps the ETag or date of the file that was begun, so that no two files are joined. With
-    `secure` no redirection leaves HTTPS.
+    With `secure` no redirection leaves HTTPS.
     """
     request = urllib.request.Request(url)  # noqa: S310  the catalog's URLs
     received = part.stat().st_size if part.exists() and mark.exists() else 0
@@ -308,6 +340,7 @@ def _go_on(
             received = 0
         total = received + answer.length if answer.length is not None else 0
         tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+        # Emptied before it is marked: what ends here must not leave old bytes with a new mark.
         with part.open("ab" if received else "wb") as stream:
             if tag and not tag.startswith("W/"):
                 mark.write_text(tag, encoding="utf-8")

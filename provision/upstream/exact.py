@@ -101,7 +101,7 @@ class Places:
 
 def copied(source: Path, path: Path, sha256: str) -> bool:
     """Copies a file if it has this hash, reading it once; whether it has."""
-    part = path.with_name(f".{path.name}.part")
+    part = download.begun(path)
     digest = hashlib.sha256()
     with source.open("rb") as reader, part.open("wb") as writer:
         while chunk := reader.read(_CHUNK):
