@@ -7,9 +7,15 @@ archives' own layout and signatures, that apt may check what it always checks.
 
 from __future__ import annotations
 
-from provision.bundle.check import Checked, check, check_goes_with, check_lock, goes_with
+from provision.bundle.check import Checked, check, check_lock
 from provision.bundle.delta import apply
+from provision.bundle.delta_file import Delta, check_goes_with
+from provision.bundle.delta_file import dump as dump_delta
+from provision.bundle.delta_file import parse as parse_delta
+from provision.bundle.delta_file import read as read_delta
 from provision.bundle.manifest import (
+    DELTA,
+    DELTA_SIGNATURE,
     NAME,
     NAMESPACE,
     SIGNATURE,
@@ -23,13 +29,16 @@ from provision.bundle.manifest import (
 from provision.bundle.plan import Plan, Wish, make
 from provision.bundle.sources import at_hand
 from provision.bundle.target import check_target, held
-from provision.bundle.write import delta_of, finish, write
+from provision.bundle.write import finish, write
 
 __all__ = [
+    "DELTA",
+    "DELTA_SIGNATURE",
     "NAME",
     "NAMESPACE",
     "SIGNATURE",
     "Checked",
+    "Delta",
     "File",
     "Manifest",
     "Plan",
@@ -40,14 +49,15 @@ __all__ = [
     "check_goes_with",
     "check_lock",
     "check_target",
-    "delta_of",
     "digest",
     "dump",
+    "dump_delta",
     "finish",
-    "goes_with",
     "held",
     "make",
     "parse",
+    "parse_delta",
     "read",
+    "read_delta",
     "write",
 ]

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import concurrent.futures
-import json
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from provision import inputs
 from provision.bundle import manifest as manifests
+from provision.bundle.delta_file import Delta
 from provision.bundle.manifest import File, Manifest
 from provision.bundle.target import found
 from provision.errors import DriftError, InputError
 from provision.upstream import download
 
-# What is in a bundle besides the files of its manifest.
-_BESIDE = {manifests.NAME, manifests.SIGNATURE, manifests.DELTA}
 # Of the faults that a message names.
 _SHOWN = 5
 
@@ -35,6 +31,7 @@ class Checked:
 def check(
     folder: Path,
     manifest: Manifest,
+    delta: Delta | None,
     *,
     since: Path | None = None,
     progress: Callable[[str], None] = lambda _: None,
@@ -44,7 +41,6 @@ def check(
     Of a delta the files that it was made without are looked for in `since`, and without that not
     at all.
     """
-    delta = _delta(folder)
     faults: list[str] = []
     wanted: dict[str, Path] = {}
     elsewhere = 0
@@ -55,7 +51,7 @@ def check(
             elsewhere += 1
             if since is not None:
                 wanted[path] = since / path
-    here = {path for path in found(folder) if path not in _BESIDE}
+    here = {path for path in found(folder) if path not in manifests.BESIDE}
     faults += [f"{path}: not of this bundle" for path in sorted(here - manifest.files.keys())]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         running = {
@@ -97,54 +93,6 @@ def fault(path: Path, file: File) -> str:
     except OSError as error:
         return f"can't be read: {error.strerror}"
     return ""
-
-
-@dataclass(frozen=True)
-class _Delta:
-    """Which bundle a delta goes with, by its manifest's digest, and its own files."""
-
-    since: str
-    files: frozenset[str]
-
-
-def goes_with(folder: Path) -> str | None:
-    """Of a delta the digest of the manifest of the bundle that it goes with; None of a bundle."""
-    delta = _delta(folder)
-    return delta.since if delta is not None else None
-
-
-def _delta(folder: Path) -> _Delta | None:
-    path = folder / manifests.DELTA
-    try:
-        data = inputs.read(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    try:
-        document: Mapping[str, Any] = json.loads(data)
-        return _Delta(str(document["since"]), frozenset(document["files"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise DriftError("the file was altered", where=str(path)) from None
-
-
-def check_goes_with(delta: Path, bundle: Path) -> None:
-    """InputError unless the delta was made for just this bundle."""
-    expected = goes_with(delta)
-    got = manifests.digest(manifests.read(bundle))
-    if expected is None:
-        raise InputError(
-            "this is a whole bundle, and no delta",
-            where=str(delta),
-            expected=f"one with {manifests.DELTA}",
-            hint="`provision bundle DIR --since BUNDLE` makes one",
-        )
-    if expected != got:
-        raise InputError(
-            "the delta is for another bundle",
-            where=str(bundle),
-            got=got,
-            expected=expected,
-            hint="`provision bundle DIR --since` with this one makes its own",
-        )
 
 
 def check_lock(manifest: Manifest, digest: str, *, where: str, lock: str) -> None:

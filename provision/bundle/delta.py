@@ -11,7 +11,8 @@ from pathlib import Path
 
 from provision import inputs
 from provision.bundle import manifest as manifests
-from provision.bundle.check import check_goes_with, fault, some
+from provision.bundle.check import fault, some
+from provision.bundle.delta_file import Delta, check_goes_with
 from provision.bundle.manifest import File, Manifest
 from provision.bundle.target import held, make_safe
 from provision.bundle.write import clean, put
@@ -19,27 +20,32 @@ from provision.errors import DriftError, MachineError
 from provision.upstream import exact
 
 
-def apply(delta: Path, bundle: Path, manifest: Manifest, data: bytes) -> int:
+def apply(
+    delta: Path, bundle: Path, manifest: Manifest, data: bytes, goes_with: Delta | None
+) -> int:
     """Brings a bundle to what the delta's manifest says; returns how many files came.
 
-    `data` are the bytes that the manifest was read from, for on the disk they may have changed.
+    `data` are the bytes that the manifest was read from, and `goes_with` what delta.json said: on
+    the disk they may have changed.
 
     InputError for a delta of another bundle, DriftError where a file is missing or altered: then
     the bundle is as it was.
     """
     manifests.read(bundle)  # a folder that is none is not made
     with held(bundle):
-        return _apply(delta, bundle, manifest, data)
+        return _apply(delta, bundle, manifest, data, goes_with)
 
 
-def _apply(delta: Path, bundle: Path, manifest: Manifest, data: bytes) -> int:
+def _apply(
+    delta: Path, bundle: Path, manifest: Manifest, data: bytes, goes_with: Delta | None
+) -> int:
     if manifests.read(bundle) == data:
         make_safe(bundle)
         clean(bundle, set(manifest.files))
         return 0  # it was applied already
-    check_goes_with(delta, bundle)
+    goes_with = check_goes_with(goes_with, bundle, where=delta)
     make_safe(bundle)
-    coming = {path for path in manifest.files if os.path.lexists(delta / path)}
+    coming = {path for path in manifest.files if path in goes_with.files}
     faults = [
         f"{path}: {wrong}"
         for path, file in manifest.files.items()

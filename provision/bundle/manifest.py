@@ -9,7 +9,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,9 +26,15 @@ UNFINISHED = ".unfinished"
 DELTA = "delta.json"
 # Beside the manifest, and not in it.
 SIGNATURE = f"{NAME}.sig"
+DELTA_SIGNATURE = f"{DELTA}.sig"
+BESIDE = (NAME, SIGNATURE, DELTA, DELTA_SIGNATURE, UNFINISHED)
+# In bytes, of a file's name: what most disks take, less what a begun file's name has more.
+_LONGEST = 255 - len("..part")
 # The folders of a bundle. No file of anybody else's is expected in them.
 ARCHIVES, FILES, WHEELS, SIMPLE = "archives", "files", "wheels", "simple"
-SOURCES = "sources"
+SOURCES, CONTROLLER = "sources", "controller"
+# At the root, of the manifest.
+README = "README.txt"
 NAMESPACE = "provision-bundle"
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -130,6 +137,12 @@ def parse(data: bytes, *, where: str) -> Manifest:
 
     DriftError for what was cut short or is none, InputError for another version's.
     """
+    if len(data) > inputs.MAX_BYTES:
+        raise DriftError(
+            "the manifest was altered: it is larger than any",
+            where=where,
+            got=f"more than {inputs.MAX_BYTES} bytes",
+        )
     try:
         document = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -160,6 +173,10 @@ def parse(data: bytes, *, where: str) -> Manifest:
                 for path, file in document["files"].items()
             },
         )
+        if dump(manifest) != data:
+            raise ValueError("a name stands there twice, or something is in another order")
+        if two := clash(manifest.files):
+            raise ValueError(f"no disk has both {two[0]} and {two[1]}")
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise DriftError.of(
             error, "the manifest was altered: it is not as provision writes it", where
@@ -206,5 +223,29 @@ def is_inside(text: str) -> bool:
         and bool(path.parts)
         and str(path) == text
         and text.isprintable()
-        and text not in (NAME, SIGNATURE, DELTA, UNFINISHED)
+        and text not in BESIDE
+        and all(len(part.encode()) <= _LONGEST for part in path.parts)
     )
+
+
+def clash(paths: Iterable[str]) -> tuple[str, str] | None:
+    """Two paths that not every disk can have together; None without such.
+
+    A stick's FAT knows no upper and lower case, so one would be written over the other. Nor can a
+    file be the folder of another.
+    """
+    known: dict[str, str] = {}
+    for path in paths:
+        other = known.setdefault(_folded(path), path)
+        if other != path:
+            return other, path
+    for path in known.values():
+        for parent in PurePosixPath(path).parents:
+            other = known.get(_folded(str(parent)), "")
+            if other:
+                return other, path
+    return None
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold()

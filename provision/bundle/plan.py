@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,6 @@ from provision.bundle import archives as package_archives
 from provision.bundle.archives import Archives
 from provision.bundle.manifest import FILES, LOCK, SIMPLE, WHEELS
 from provision.catalog import Catalog
-from provision.catalog.rows import PlatformRow
 from provision.errors import InputError
 from provision.lock import Lock, dump
 from provision.lock.model import names_of
@@ -73,7 +73,8 @@ def make(
             locked = lock.details["packages"][name]
             package_archives.add_stack(its, lock.stacks[name], locked, plan.packages)
             _add_files(plan, facts, lock.stacks[name])
-            _add_wheels(plan, lock, name, rows[platform], known)
+            python = lock.stacks[name]["tensorflow"]["python"]
+            _add_wheels(plan, lock.requirements[name], python, rows[platform].wheel_platform, known)
         path, body = package_archives.sources(its)
         plan.made |= its.made | {path: body}
         plan.fetched |= its.fetched
@@ -128,23 +129,38 @@ def _add_file(plan: Plan, sha256: str, urls: Sequence[str], where: str) -> None:
 
 
 def _add_wheels(
-    plan: Plan, lock: Lock, name: str, platform: PlatformRow, known: Environments
+    plan: Plan, requirements: str, python: str, wheel_platform: str, known: Environments
 ) -> None:
-    part = lock.stacks[name]["tensorflow"]
-    key = f"{part['requirements_sha256']} {part['python']} {platform.wheel_platform}"
+    digest = hashlib.sha256(requirements.encode()).hexdigest()
+    key = f"{digest} {python} {wheel_platform}"
     if key in plan.environments:
         return
-    if key in known:
+    if key in known and _are_wheels_of(known[key], requirements):
         for path, sha256 in known[key].items():
             plan.fetched[path] = Exact(sha256, (), path)
         plan.environments[key] = tuple(sorted(known[key]))
         return
-    wheels = wheel_files.files(
-        lock.requirements[name], python=part["python"], wheel_platform=platform.wheel_platform
-    )
+    wheels = wheel_files.files(requirements, python=python, wheel_platform=wheel_platform)
     for wheel in wheels:
         plan.fetched[f"{WHEELS}/{wheel.name}"] = Exact(wheel.sha256, (wheel.url,), wheel.name)
     plan.environments[key] = tuple(f"{WHEELS}/{wheel.name}" for wheel in wheels)
+
+
+def _are_wheels_of(hashes: Mapping[str, str], requirements: str) -> bool:
+    """Whether an earlier bundle's files are wheels of these requirements: a file for each.
+
+    Nobody has checked that bundle's signature. What it calls a wheel could be any file in the new
+    one's place, which is signed.
+    """
+    locked = wheel_files.hashes(requirements)
+    projects = set()
+    for path, sha256 in hashes.items():
+        folder, _, name = path.rpartition("/")
+        project = wheel_files.project_of(name) if folder == WHEELS else ""
+        if sha256 not in locked.get(project, ()):
+            return False
+        projects.add(project)
+    return projects == locked.keys()
 
 
 def _add_pages(plan: Plan) -> None:

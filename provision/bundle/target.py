@@ -108,10 +108,21 @@ def make_safe(folder: Path) -> None:
             place.unlink()
 
 
-def found(folder: Path) -> Iterator[str]:
-    """The paths of all that is in a bundle and no folder, sorted; links are not followed."""
-    for root, names, files in os.walk(folder):
-        names.sort()
-        links = [name for name in names if (Path(root) / name).is_symlink()]
-        for name in sorted([*files, *links]):
-            yield (Path(root) / name).relative_to(folder).as_posix()
+def found(folder: Path) -> list[str]:
+    """The paths of all that is in a bundle and no folder, sorted; links are not followed.
+
+    OSError where a folder can't be read: what is in it would go unseen.
+    """
+    paths = []
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop()
+        with os.scandir(folder / inside) as entries:
+            for entry in entries:
+                path = f"{inside}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    # A file system's own folder, at its root.
+                    waiting += [f"{path}/"] if path != "lost+found" else []
+                else:
+                    paths.append(path)
+    return sorted(paths)

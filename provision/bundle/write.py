@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import queue
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from provision.bundle import manifest as manifests
@@ -25,7 +24,15 @@ from provision.upstream.exact import Places
 
 # Files at once: one connection seldom fills a line.
 AT_ONCE = 4
-_OURS = (manifests.ARCHIVES, manifests.FILES, manifests.WHEELS, manifests.SIMPLE, manifests.SOURCES)
+_OURS = (
+    *(manifests.ARCHIVES, manifests.FILES, manifests.WHEELS, manifests.SIMPLE),
+    *(manifests.SOURCES, manifests.CONTROLLER),
+)
+# Not in a folder of the bundle's own.
+_BEGUN = {
+    download.begun(Path(name)).name
+    for name in (*manifests.BESIDE, manifests.LOCK, manifests.README)
+}
 
 Progress = Callable[[str], None]
 
@@ -63,6 +70,13 @@ def _write(
                 got=repr(path),
                 expected="a path inside, without control characters",
             )
+    both = sorted(plan.made.keys() & plan.fetched.keys())
+    if two := both or manifests.clash([*plan.made, *plan.fetched]):
+        raise InputError(
+            "two files of the bundle have names that not every disk can tell apart",
+            where="lock.yml, or an index that it names",
+            got=" and ".join(two),
+        )
     make_safe(folder)
     put(folder / manifests.UNFINISHED, f"{plan.lock}\n".encode("ascii"))
     files: dict[str, File] = {}
@@ -128,18 +142,14 @@ def _each(size_of: Callable[[str], int], paths: Sequence[str]) -> Iterator[tuple
         ended.set()
 
 
-def finish(folder: Path, data: bytes, signature: bytes | None, delta: bytes | None) -> None:
-    """Writes the manifest, its signature, and of a delta what it goes with; then it is a bundle."""
-    beside = {
-        manifests.SIGNATURE: signature,
-        manifests.DELTA: delta,
-    }
+def finish(folder: Path, data: bytes, beside: Mapping[str, bytes]) -> None:
+    """Writes the manifest, and what is `beside` it by its names; then it is a bundle."""
     try:
-        for name, body in beside.items():
-            if body is None:
-                (folder / name).unlink(missing_ok=True)
+        for name in (manifests.SIGNATURE, manifests.DELTA, manifests.DELTA_SIGNATURE):
+            if name in beside:
+                put(folder / name, beside[name])
             else:
-                put(folder / name, body)
+                (folder / name).unlink(missing_ok=True)
         os.sync()  # a stick that is pulled out must not have a manifest of files it lacks
         put(folder / manifests.NAME, data, sync=True)
         (folder / manifests.UNFINISHED).unlink(missing_ok=True)
@@ -148,23 +158,10 @@ def finish(folder: Path, data: bytes, signature: bytes | None, delta: bytes | No
         raise MachineError.of(error, "the bundle cannot be written", folder) from None
 
 
-def delta_of(since: bytes, written: Iterable[str]) -> bytes:
-    """The file that names the bundle that a delta goes with, by its manifest, and its own files.
-
-    Without them a delta that lost a file on its way would look like one that never had it.
-    """
-    document = {
-        "format": manifests.FORMAT,
-        "since": manifests.digest(since),
-        "files": sorted(written),
-    }
-    return json.dumps(document, indent=2).encode("ascii") + b"\n"
-
-
 def clean(folder: Path, keep: set[str]) -> None:
-    """Removes what is in the bundle's own folders and not in `keep`: what earlier builds left."""
+    """Removes what earlier builds left at the bundle's own places and is not in `keep`."""
     for path in found(folder):
-        if path not in keep and path.partition("/")[0] in _OURS:
+        if path not in keep and (path.partition("/")[0] in _OURS or path in _BEGUN):
             (folder / path).unlink()
             parent = (folder / path).parent
             with contextlib.suppress(OSError):  # the first that is not empty ends it

@@ -24,7 +24,7 @@ from provision.upstream import keys, mirrors, transfer
 Fetch = Callable[[str], bytes]
 
 # In bytes. An answer is not trusted before its signature: an endless one must not fill the memory.
-_LARGEST = 256 << 20
+LARGEST = 256 << 20
 
 
 class GoneError(MachineError):
@@ -48,7 +48,7 @@ def fetch(url: str) -> bytes:
         with transfer.opened(url) as answer:
             for chunk in answer.chunks():
                 body += chunk
-                if len(body) > _LARGEST:
+                if len(body) > LARGEST:
                     break
             else:
                 if answer.length is not None and len(body) < answer.length:
@@ -74,11 +74,11 @@ def fetch(url: str) -> bytes:
             f"{mirrors.option_for(url)} takes it from a mirror; an existing lock.yml needs none of "
             "this",
         ) from None
-    if len(body) > _LARGEST:
+    if len(body) > LARGEST:
         raise MachineError(
             "this is larger than any package index",
             where=url,
-            got=f"more than {_LARGEST >> 20} MiB",
+            got=f"more than {LARGEST >> 20} MiB",
             hint="a proxy or mirror answered with something else",
         )
     return bytes(body)

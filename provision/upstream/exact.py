@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,10 +40,7 @@ class Places:
     def small(self, wanted: Exact) -> bytes:
         """The bytes of an index. Raises as `into`."""
         for path in (self.have.get(wanted.digest), self.cache / "indices" / wanted.digest):
-            try:
-                body = path.read_bytes() if path is not None else b""
-            except OSError:
-                continue
+            body = _small(path) if path is not None else b""
             if download.digest_like(body, wanted.digest) == wanted.digest:
                 return body
         failed: list[Exception] = []
@@ -67,7 +64,7 @@ class Places:
         """
         digest = self.at_path.get(path, "")
         if digest in self.have:
-            body = self.have[digest].read_bytes()
+            body = _small(self.have[digest])
             if download.digest_like(body, digest) == digest:
                 return body
         file = self.cache / "indices" / name
@@ -81,10 +78,13 @@ class Places:
         if path.is_file() and not path.is_symlink() and download.digest(path) == wanted.digest:
             return path.stat().st_size
         path.parent.mkdir(parents=True, exist_ok=True)
-        for source in self._at_hand(wanted):
-            if source.is_file() and copied(source, path, wanted.digest):
-                return path.stat().st_size
         failed: list[Exception] = []
+        for source in self._at_hand(wanted):
+            try:
+                if source.is_file() and copied(source, path, wanted.digest):
+                    return path.stat().st_size
+            except MachineError as error:
+                failed.append(error)
         for url in wanted.urls:
             try:
                 download.into(url, path, sha256=wanted.digest)
@@ -100,11 +100,14 @@ class Places:
 
 
 def copied(source: Path, path: Path, sha256: str) -> bool:
-    """Copies a file if it has this hash, reading it once; whether it has."""
+    """Copies a file if it has this hash, reading it once; whether it has.
+
+    MachineError where it can't be read, OSError where the copy can't be written.
+    """
     part = download.begun(path)
     digest = hashlib.sha256()
-    with source.open("rb") as reader, part.open("wb") as writer:
-        while chunk := reader.read(_CHUNK):
+    with part.open("wb") as writer:
+        for chunk in _chunks(source):
             digest.update(chunk)
             writer.write(chunk)
     if digest.hexdigest() != sha256:
@@ -112,6 +115,23 @@ def copied(source: Path, path: Path, sha256: str) -> bool:
         return False
     os.replace(part, path)
     return True
+
+
+def _chunks(source: Path) -> Iterator[bytes]:
+    try:
+        with source.open("rb") as reader:
+            while chunk := reader.read(_CHUNK):
+                yield chunk
+    except OSError as error:
+        raise MachineError.of(error, "a file can't be read", source) from None
+
+
+def _small(path: Path) -> bytes:
+    """A file's bytes; b"" without one, and for one that is larger than any index."""
+    try:
+        return path.read_bytes() if path.stat().st_size <= download.LARGEST else b""
+    except OSError:
+        return b""
 
 
 def _other(url: str, actual: str) -> InputError:

@@ -77,8 +77,16 @@ def files(requirements: str, *, python: str, wheel_platform: str) -> list[WheelF
 
 
 def project_of(file: str) -> str:
-    """The project of a wheel's file name, as an index has it."""
-    return str(parse_wheel_filename(file)[0])
+    """The project of a wheel's file name, as an index has it; "" of what is no wheel's."""
+    try:
+        return str(parse_wheel_filename(file)[0])
+    except InvalidWheelFilename:
+        return ""
+
+
+def hashes(requirements: str) -> dict[str, frozenset[str]]:
+    """Project -> SHA-256 of its locked files."""
+    return {project: pin.hashes for project, pin in _pins(requirements).items()}
 
 
 def _pins(requirements: str) -> dict[str, _Pin]:

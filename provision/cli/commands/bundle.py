@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +56,26 @@ ApplyOption = Annotated[
 ]
 
 
+# What takes other options than making a bundle: each would be ignored, as if it had had its effect.
+_CHECKED = {"allowed_signers", "identity", "as_json"}
+_TAKES = {
+    "--verify": {"verify", "project", "since", *_CHECKED},
+    "--apply": {"apply", *_CHECKED},
+}
+
+
+@dataclass(frozen=True)
+class _Trusted:
+    """A bundle's manifest, the bytes it was read from, and who signed both it and the delta."""
+
+    manifest: bundle.Manifest
+    data: bytes
+    delta: bundle.Delta | None
+    signer: signing.Signer | None
+
+
 def make_bundle(
+    context: typer.Context,
     folder: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="A folder.  [default: bundle]")
     ] = None,
@@ -80,6 +100,7 @@ def make_bundle(
     """
     if (folder is not None) + (verify is not None) + (apply is not None) > 1:
         raise InputError("bundle takes a folder to make, --verify or --apply, and only one of them")
+    _check_taken(context, "--verify" if verify else "--apply" if apply else "")
     if identity is not None and allowed_signers is None:
         raise InputError("--identity needs --allowed-signers: it says which key is whose")
     if allowed_signers is not None and verify is None and apply is None:
@@ -92,9 +113,37 @@ def make_bundle(
         _apply(*apply, allowed_signers, identity, as_json=as_json)
     else:
         wish = bundle.Wish(tuple(platforms or ()), tuple(packages or ()))
+        if unsigned and "key" in _given(context):
+            raise InputError("--key and --unsigned exclude each other")
         key_file = None if unsigned else key.expanduser()
         target = folder or project / FOLDER
         _make(target, project, wish, sources or [], since, key_file, as_json=as_json)
+
+
+def _given(context: typer.Context) -> dict[str, str]:
+    """Name -> option of what stands on the command line."""
+    given = {}
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if source is not None and source.name == "COMMANDLINE":
+            given[str(parameter.name)] = parameter.opts[0]
+    return given
+
+
+def _check_taken(context: typer.Context, way: str) -> None:
+    """InputError for an option that this way of the command would ignore."""
+    ignored = [
+        option for name, option in _given(context).items() if name not in _TAKES.get(way, {name})
+    ]
+    if ignored:
+        raise InputError(
+            f"{way} takes no {' and no '.join(ignored)}",
+            expected=f"{way} with {', '.join(sorted(_options(context, way)))}",
+        )
+
+
+def _options(context: typer.Context, way: str) -> list[str]:
+    return [p.opts[0] for p in context.command.params if p.name in _TAKES[way] and p.opts[0] != way]
 
 
 def _make(
@@ -123,11 +172,16 @@ def _make(
         plan = bundle.make(lock, catalog.load(), wish, places, known, progress)
         manifest, written = bundle.write(folder, plan, places, since=earlier, progress=progress)
         data = bundle.dump(manifest)
-        delta = bundle.delta_of(old, written) if old is not None else None
+        signed = {bundle.SIGNATURE: data}
+        beside = {}
+        if old is not None:
+            beside[bundle.DELTA] = bundle.dump_delta(old, data, written)
+            signed[bundle.DELTA_SIGNATURE] = beside[bundle.DELTA]
         # ssh-keygen may ask for a passphrase: the progress would be written over its question.
         status.stop()
-        signature = signing.sign(data, key, bundle.NAMESPACE) if key is not None else None
-        bundle.finish(folder, data, signature, delta)
+        if key is not None:
+            beside |= {n: signing.sign(body, key, bundle.NAMESPACE) for n, body in signed.items()}
+        bundle.finish(folder, data, beside)
     size = sum(manifest.files[path].size for path in written)
     if as_json:
         print_json(
@@ -146,7 +200,7 @@ def _make(
     if since is not None:
         say(f"goes with: {since}, to {_amount(len(manifest.files), manifest.size)} together")
     say(f"platforms: {', '.join(manifest.platforms)}; lock {_short(manifest.lock)}")
-    if signature is None:
+    if key is None:
         say("warning: it is not signed (--key FILE)", err)
 
 
@@ -159,15 +213,16 @@ def _verify(
     *,
     as_json: bool,
 ) -> None:
-    manifest, signer, _ = _trusted(folder, allowed_signers, identity)
+    trusted = _trusted(folder, allowed_signers, identity)
+    manifest, signer, delta = trusted.manifest, trusted.signer, trusted.delta
     if (project / "lock.yml").exists():
         lock = projects.read_lock(project)
         where, name = str(folder), str(project / "lock.yml")
         bundle.check_lock(manifest, lock.digest, where=where, lock=name)
     if since is not None:
-        bundle.check_goes_with(folder, since)
+        bundle.check_goes_with(delta, since, where=folder)
     with err.status("") as status:
-        checked = bundle.check(folder, manifest, since=since, progress=status.update)
+        checked = bundle.check(folder, manifest, delta, since=since, progress=status.update)
     if as_json:
         print_json(
             {
@@ -183,9 +238,9 @@ def _verify(
     by = f", signed by {signer.identity} ({signer.key})" if signer else ""
     say(f"good: {_amount(len(manifest.files), manifest.size)}{by}")
     say(f"  platforms: {', '.join(manifest.platforms)}; lock {_short(manifest.lock)}")
-    if checked.elsewhere and since is None:
+    if delta is not None and since is None:
         say(
-            f"  {checked.elsewhere} of them are not here: it goes with {bundle.goes_with(folder)} "
+            f"  {checked.elsewhere} of them are not here: it goes with {delta.since} "
             "(--since BUNDLE checks those too)"
         )
 
@@ -198,9 +253,10 @@ def _apply(
     *,
     as_json: bool,
 ) -> None:
-    manifest, _, data = _trusted(delta, allowed_signers, identity)
+    trusted = _trusted(delta, allowed_signers, identity)
+    manifest = trusted.manifest
     with err.status(""):
-        came = bundle.apply(delta, folder, manifest, data)
+        came = bundle.apply(delta, folder, manifest, trusted.data, trusted.delta)
     if as_json:
         print_json({"bundle": str(folder), "lock": manifest.lock, "came": came})
         return
@@ -208,24 +264,26 @@ def _apply(
     say(f"`provision bundle --verify {shell_word(folder)}` checks all of them")
 
 
-def _trusted(
-    folder: Path, allowed_signers: Path | None, identity: str | None
-) -> tuple[bundle.Manifest, signing.Signer | None, bytes]:
-    """(a bundle's manifest, who signed it, its bytes): what is read is what was verified."""
-    data = bundle.read(folder)
+def _trusted(folder: Path, allowed_signers: Path | None, identity: str | None) -> _Trusted:
+    """What a bundle says of itself: what is read is what was verified."""
+    data, delta = bundle.read(folder), bundle.read_delta(folder)
     signer = None
-    if allowed_signers is not None:
-        signer = signing.verify(
-            data,
-            folder / bundle.SIGNATURE,
-            allowed_signers,
-            identity,
-            namespace=bundle.NAMESPACE,
-        )
-    else:
+    if allowed_signers is None:
         say("warning: no signature was checked (--allowed-signers FILE)", err)
+    else:
+
+        def verified(body: bytes, name: str) -> signing.Signer:
+            return signing.verify(
+                body, folder / name, allowed_signers, identity, namespace=bundle.NAMESPACE
+            )
+
+        signer = verified(data, bundle.SIGNATURE)
+        if delta is not None:
+            verified(delta, bundle.DELTA_SIGNATURE)
     manifest = bundle.parse(data, where=str(folder / bundle.NAME))
-    return manifest, signer, data
+    where = str(folder / bundle.DELTA)
+    parsed = bundle.parse_delta(delta, data, where=where) if delta is not None else None
+    return _Trusted(manifest, data, parsed, signer)
 
 
 def _amount(files: int, size: int) -> str:

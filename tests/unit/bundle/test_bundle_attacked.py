@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import http.server
+import inspect
+import os
 import signal
 import subprocess
 import sys
@@ -11,10 +14,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
+from typing import IO, Any, cast
 
 import pytest
 
-from provision import bundle, signing
+from provision import bundle, inputs, signing
 from provision.bundle.manifest import File, Manifest
 from provision.cli import console
 from provision.errors import DriftError, InputError, MachineError
@@ -23,7 +27,7 @@ from provision.upstream.exact import Exact, Places
 from tests.served import Quiet, serving
 from tests.unit.bundle import world as worlds
 from tests.unit.bundle.test_bundle_built import relocked
-from tests.unit.bundle.world import World, build, provision, sha256
+from tests.unit.bundle.world import World, build, contents, provision, sha256
 
 
 def manifest(path: str, size: int = 1) -> Manifest:
@@ -35,12 +39,41 @@ def manifest(path: str, size: int = 1) -> Manifest:
     [
         *("/etc/passwd", "../x", "a/../../x", "a//b", "./a", ".", ""),
         *("a\0b", "a\nb", "\x1b[31m", "\ud800"),
-        *("manifest.json", "manifest.json.sig", "delta.json", ".unfinished"),
+        *("manifest.json", "manifest.json.sig", "delta.json", "delta.json.sig", ".unfinished"),
+        *("x" * 250, f"a/{'é' * 125}/b"),
     ],
 )
 def test_a_manifest_has_no_path_that_is_none(path: str) -> None:
     with pytest.raises(DriftError, match="not as provision writes it"):
         bundle.parse(bundle.dump(manifest(path)), where="x")
+
+
+@pytest.mark.parametrize("other", ["A/b", "a/B", "a", "a/b/c"])
+def test_a_manifest_has_no_two_paths_that_a_stick_can_not_have(other: str) -> None:
+    """Of FAT, where one is written over the other; or where one is the other's folder."""
+    files = {path: File("0" * 64, 1) for path in ("a/b", other)}
+    two = Manifest("sha256:1", (), (), (), {}, files)
+    with pytest.raises(DriftError, match="not as provision writes it") as caught:
+        bundle.parse(bundle.dump(two), where="x")
+    assert "no disk has both" in caught.value.got
+
+
+def test_a_manifest_is_read_one_way_only() -> None:
+    """A name that stands there twice is read as one thing here and as another elsewhere."""
+    data = bundle.dump(manifest("lock.yml"))
+    assert bundle.parse(data, where="x").files.keys() == {"lock.yml"}
+    line = b' "lock.yml": {"sha256": "%s", "size": 1}' % (b"0" * 64)
+    assert line in data
+    for other in (
+        data.replace(line, line.replace(b"1", b"2") + b",\n" + line),
+        data.replace(b'"packages": []', b'"packages": [],\n"more": 1'),
+        data.replace(b"\n", b"\r\n"),
+        data + b" ",
+    ):
+        with pytest.raises(DriftError, match="not as provision writes it"):
+            bundle.parse(other, where="x")
+    with pytest.raises(DriftError, match="larger than any"):
+        bundle.parse(data + b" " * inputs.MAX_BYTES, where="x")
 
 
 @pytest.mark.parametrize("size", [-1, 1 << 63, 10**400])
@@ -68,6 +101,13 @@ def test_nothing_is_written_outside(tmp_path: Path, path: str) -> None:
         with pytest.raises(InputError, match="outside of the bundle") as caught:
             bundle.write(tmp_path / "bundle", plan, places)
         assert caught.value.got == repr(path)
+    plan = bundle.Plan("sha256:1", (), (), made={"files/x": b"1", "files/X": b"2"})
+    with pytest.raises(InputError, match="not every disk can tell apart"):
+        bundle.write(tmp_path / "bundle", plan, places)
+    plan = bundle.Plan("sha256:1", (), (), made={"files/x": b"1"})
+    plan.fetched["files/x"] = Exact(sha256(b"evil"), (), "x")
+    with pytest.raises(InputError, match="not every disk can tell apart"):
+        bundle.write(tmp_path / "bundle", plan, places)
     assert {name.name for name in tmp_path.iterdir()} == {"bundle", "evil"}
     assert not list((tmp_path / "bundle").rglob("*x-py3*"))
 
@@ -113,6 +153,24 @@ def test_nonsense_in_place_of_an_answer(nonsense: str, tmp_path: Path, url: str)
         download.into(url, tmp_path / "file", sha256=hashlib.sha256().hexdigest())
 
 
+@pytest.mark.parametrize("path", ["lock.yml", "wheels/six-1.16.0-py3-none-any.whl", "wheels/six"])
+def test_an_earlier_bundle_brings_no_file_that_it_calls_a_wheel(
+    world: World, tmp_path: Path, path: str
+) -> None:
+    """Its signature is not checked, and the new bundle is signed: of the lock's hashes alone."""
+    first = build(world, tmp_path / "first")
+    good = contents(first)
+    evil = b"evil" * 9
+    whole = bundle.parse(good["manifest.json"], where="x")
+    (first / path).write_bytes(evil)
+    environments = {key: (path, *paths[:1]) for key, paths in whole.environments.items()}
+    files = {**whole.files, path: File(sha256(evil), len(evil))}
+    changed = dataclasses.replace(whole, environments=environments, files=files)
+    (first / "manifest.json").write_bytes(bundle.dump(changed))
+    assert provision("--verify", first, "-p", tmp_path)[0] == 0
+    assert contents(build(world, tmp_path / "second", "--from", first)) == good
+
+
 @pytest.fixture
 def delta(world: World, tmp_path: Path) -> Path:
     build(world, tmp_path / "old")
@@ -127,9 +185,9 @@ def test_what_is_applied_is_what_was_verified(
     nginx = next(delta.rglob("nginx*.deb"))
     check = bundle.delta.check_goes_with
 
-    def changing(*given: Path) -> None:
-        check(*given)
+    def changing(*given: Any, **named: Any) -> bundle.Delta:
         (delta / "manifest.json").write_bytes(b"{}")
+        return check(*given, **named)
 
     monkeypatch.setattr(bundle.delta, "check_goes_with", changing)
     body = nginx.read_bytes()
@@ -257,3 +315,59 @@ def test_an_interrupted_build_does_not_wait_for_a_slow_server(tmp_path: Path) ->
             finally:
                 running.kill()
     assert (folder / ".unfinished").exists()
+
+
+def test_a_bad_sector_of_an_earlier_bundle_is_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is fetched; and where nobody else has it, it is named."""
+    (tmp_path / "old").write_bytes(b"x")
+    read = Path.open
+
+    def bad(path: Path, *given: str) -> IO[bytes]:
+        if path.name == "old":
+            raise OSError(5, "Input/output error")
+        return cast(IO[bytes], read(path, *given))
+
+    monkeypatch.setattr(Path, "open", bad)
+    places = Places(tmp_path / "cache", {sha256(b"x"): tmp_path / "old"})
+    url = "http://127.0.0.1:9/x"
+    with pytest.raises(MachineError, match="a locked file can't be fetched") as caught:
+        places.into(Exact(sha256(b"x"), (url,), "x"), tmp_path / "new")
+    assert f"{tmp_path / 'old'}: [Errno 5]" in caught.value.got
+    assert url in caught.value.got
+
+
+def test_folders_without_end_are_looked_through(tmp_path: Path) -> None:
+    """As somebody's stick can have them; before, they were called a fault of provision."""
+    made = bundle.Plan("sha256:1", (), (), made={"lock.yml": b"1"})
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    whole, _ = bundle.write(folder, made, Places(tmp_path / "cache"))
+    bundle.finish(folder, bundle.dump(whole), {})
+    assert bundle.check(folder, whole, None).files == 1
+    deep = "/".join(["d"] * 400)
+    os.makedirs(folder / deep)
+    (folder / deep / "x").touch()
+    limit = sys.getrecursionlimit()
+    try:
+        sys.setrecursionlimit(len(inspect.stack(0)) + 300)
+        with pytest.raises(DriftError, match="not as it was made") as caught:
+            bundle.check(folder, whole, None)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert caught.value.got == f"{deep}/x: not of this bundle"
+
+
+def test_what_a_run_left_that_was_ended_while_it_signed_goes(tmp_path: Path) -> None:
+    made = bundle.Plan("sha256:1", (), (), made={"lock.yml": b"1"})
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    for name in ("manifest.json.sig", "delta.json", "lock.yml"):
+        download.begun(folder / name).write_bytes(b"-----BEGIN")
+    (folder / ".somebody.part").touch()
+    whole, _ = bundle.write(folder, made, Places(tmp_path / "cache"))
+    bundle.finish(folder, bundle.dump(whole), {})
+    assert {path.name for path in folder.iterdir()} == {
+        *("lock.yml", "manifest.json", ".somebody.part")
+    }

@@ -373,7 +373,7 @@ def test_an_answer_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPa
             assert size > 0, "it would never end"
             return b"x" * size
 
-    monkeypatch.setattr(download, "_LARGEST", 1000)
+    monkeypatch.setattr(download, "LARGEST", 1000)
     monkeypatch.setattr("urllib.request.OpenerDirector.open", lambda *_a, **_k: Endless())
     with pytest.raises(MachineError, match="larger than any package index"):
         download.fetch("http://deb.debian.org/x")
