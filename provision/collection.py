@@ -1,4 +1,4 @@
-"""Reads the files that every tree gets unchanged: the Ansible collection and the checks.
+"""Reads what lies beside the program and goes elsewhere unchanged: collection, checks, pages.
 
 In a checkout the collection `provision.gpu` is the repository's root, in a wheel it is in
 `provision/_collection`. A tree has it where Ansible looks for collections.
@@ -82,6 +82,12 @@ def read() -> dict[str, bytes]:
     return files | verify()
 
 
+def documentation() -> dict[str, bytes]:
+    """Path -> bytes, of the pages in docs. In a wheel they are in `provision/_docs`."""
+    folder = _PACKAGE / "_docs"
+    return _read(folder if folder.is_dir() else _PACKAGE.parent / "docs", "")
+
+
 def verify() -> dict[str, bytes]:
     """Path in the tree -> bytes, of the checks. The probe is one file, which is piped to hosts."""
     folder = _PACKAGE / "verify"
@@ -100,5 +106,5 @@ def _read(start: Path, prefix: str) -> dict[str, bytes]:
     for path in sorted(start.rglob("*")):
         relative = path.relative_to(start)
         if path.is_file() and not _SKIP & set(relative.parts) and path.suffix != ".pyc":
-            files[f"{prefix}/{relative.as_posix()}"] = path.read_bytes()
+            files[f"{prefix}/{relative.as_posix()}".lstrip("/")] = path.read_bytes()
     return files

@@ -11,8 +11,9 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from provision.bundle import archives as package_archives
+from provision.bundle import controller
 from provision.bundle.archives import Archives
-from provision.bundle.manifest import FILES, LOCK, SIMPLE, WHEELS
+from provision.bundle.manifest import FILES, LOCK, README, SIMPLE, WHEELS
 from provision.catalog import Catalog
 from provision.errors import InputError
 from provision.lock import Lock, dump
@@ -40,10 +41,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Wish:
-    """What of a lock goes into a bundle: its platforms (all), and further packages by name."""
+    """What of a lock goes into a bundle: its platforms (all), and further packages by name.
+
+    `controller` are the rendered tree's and the documentation's files, for what a controller needs.
+    """
 
     platforms: Sequence[str] = ()
     packages: Sequence[str] = ()
+    controller: tuple[Mapping[str, bytes], Mapping[str, bytes]] | None = None
 
 
 def make(
@@ -62,6 +67,13 @@ def make(
     stacks = _stacks(lock, facts, wish.platforms)
     plan = Plan(lock.digest, tuple(sorted(stacks)), tuple(sorted(set(wish.packages))))
     plan.made[LOCK] = dump(lock)
+    plan.made[README] = controller.readme(with_controller=wish.controller is not None)
+    if wish.controller is not None:
+        progress("wheels of Ansible")
+        plan.made |= controller.made(plan.made[LOCK], *wish.controller)
+        for python in controller.PYTHONS:
+            text = controller.requirements(python)
+            _add_wheels(plan, text, python, controller.WHEEL_PLATFORM, known)
     rows = {row.id: row for row in facts.platforms}
     read: list[Archives] = []
     for platform, names in sorted(stacks.items()):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from provision import bundle, catalog, signing
+from provision import bundle, catalog, collection, signing
 from provision.cli import projects
 from provision.cli.console import err, print_json, say, shell_word
 from provision.cli.options import (
@@ -19,6 +20,7 @@ from provision.cli.options import (
     ProjectOption,
 )
 from provision.errors import InputError
+from provision.render import render
 from provision.upstream import download
 
 FOLDER = "bundle"
@@ -43,6 +45,12 @@ SinceOption = Annotated[
     Path | None,
     typer.Option(
         "--since", metavar="BUNDLE", help="Only what this earlier bundle lacks; it must be there."
+    ),
+]
+ControllerOption = Annotated[
+    bool,
+    typer.Option(
+        "--controller", help="Also what a controller needs: Ansible's wheels, project, docs."
     ),
 ]
 UnsignedOption = Annotated[bool, typer.Option("--unsigned", help="Sign nothing.")]
@@ -84,6 +92,7 @@ def make_bundle(
     packages: PackageOption = None,
     sources: FromOption = None,
     since: SinceOption = None,
+    controller: ControllerOption = False,
     key: KeyOption = Path("~/.ssh/id_ed25519"),
     unsigned: UnsignedOption = False,
     verify: VerifyOption = None,
@@ -112,7 +121,9 @@ def make_bundle(
     elif apply is not None:
         _apply(*apply, allowed_signers, identity, as_json=as_json)
     else:
-        wish = bundle.Wish(tuple(platforms or ()), tuple(packages or ()))
+        wish = bundle.Wish(
+            tuple(platforms or ()), tuple(packages or ()), _of_controller(project, controller)
+        )
         if unsigned and "key" in _given(context):
             raise InputError("--key and --unsigned exclude each other")
         key_file = None if unsigned else key.expanduser()
@@ -144,6 +155,16 @@ def _check_taken(context: typer.Context, way: str) -> None:
 
 def _options(context: typer.Context, way: str) -> list[str]:
     return [p.opts[0] for p in context.command.params if p.name in _TAKES[way] and p.opts[0] != way]
+
+
+def _of_controller(
+    project: Path, wished: bool
+) -> tuple[Mapping[str, bytes], Mapping[str, bytes]] | None:
+    """The files of the tree, as `provision render` writes them, and of the documentation."""
+    if not wished:
+        return None
+    files = render(projects.read_lock(project), collection.read())
+    return files, collection.documentation()
 
 
 def _make(
