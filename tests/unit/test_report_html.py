@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from provision.report.html import words
 from provision.report.html.headline import headline
 from provision.report.html.page import script
 from provision.report.html.views import SHARED_CHANGES
+from provision.report.runs import Earlier
 from tests.collection import loaded
 
 ROOT = Path(__file__).parents[2]
@@ -75,10 +76,10 @@ class Document(HTMLParser):
         return [attributes for found, attributes in self.elements if found == tag]
 
 
-def page(made: dict[str, Any]) -> Document:
+def page(made: dict[str, Any], earlier: Sequence[Earlier] = ()) -> Document:
     """The page, after what must hold for every page has been asserted."""
-    data = html.render(validate(made))
-    assert html.render(made) == data
+    data = html.render(validate(made), earlier)
+    assert html.render(made, earlier) == data
     document = Document(data)
     assert document.faults == []
     assert harm(document) == []

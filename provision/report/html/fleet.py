@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from provision.report.html.views import SHARED_CHANGES, HostView
-from provision.report.html.words import BAD, UNKNOWN
+from provision.report.html.words import BAD
 from provision.report.reading import clean
 
 # From so many hosts on a report is a fleet's.
@@ -47,6 +47,7 @@ class Share:
     version: str
     hosts: list[HostView]
     share: float
+    unknown: bool
     unlike_lock: int
     rare: bool
     others: bool
@@ -111,9 +112,9 @@ def versions(hosts: list[HostView], columns: Mapping[str, str]) -> list[Versions
         ("Kernel", "kernel"),
     ):
         facts = [(view, str(getattr(view, attribute))) for view in hosts]
-        rows = [(view, value or UNKNOWN, "" if value else "unknown") for view, value in facts]
+        rows = [(view, value, "" if value else "unknown") for view, value in facts]
         found.append(_versions(title, rows))
-    told = [entry for entry in found if any(share.version != UNKNOWN for share in entry.shares)]
+    told = [entry for entry in found if not all(share.unknown for share in entry.shares)]
     return _said_once(told)
 
 
@@ -143,9 +144,10 @@ def _versions(title: str, rows: list[tuple[HostView, str, str]]) -> Versions:
     for place, ((unknown, value), having) in enumerate(ordered):
         shares.append(
             Share(
-                value,
+                "not known" if unknown else value,
                 [view for view, _ in having],
                 100 * len(having) / len(rows),
+                unknown,
                 sum(state == "differs" for _, state in having),
                 rare=not unknown and place > 0 and len(having) * RARE <= len(rows),
                 others=place == 0 and 2 * len(having) > len(rows),
@@ -181,7 +183,12 @@ def platform_of(host: Mapping[str, Any]) -> str:
     return " ".join(clean(word) for word in words if word)
 
 
-def gpu_models(gpus: Iterable[Mapping[str, str]]) -> str:
-    """ "8 x Tesla T4"; "" without a GPU."""
-    names = Counter(gpu["name"] or "unnamed" for gpu in gpus)
+def gpu_models(host: Mapping[str, Any]) -> str:
+    """ "8 x Tesla T4", as the driver lists them; "" where it was not asked."""
+    devices = (host.get("found") or {}).get("gpu_devices")
+    names = Counter(
+        clean(device.get("name")) or "unnamed"
+        for device in (devices if isinstance(devices, list) else [])
+        if isinstance(device, dict)
+    )
     return ", ".join(f"{count} x {name}" for name, count in sorted(names.items()))

@@ -41,7 +41,6 @@ def host_view(
         entry["title"] = entry["title"] or entry["id"]
         checks.get(str(row.get("result")), checks["failed"]).append(entry)
     reboot = host.get("reboot") or {}
-    gpus = _gpus(host)
     return HostView(
         key=name,
         name=clean(name),
@@ -72,8 +71,8 @@ def host_view(
         ],
         reboot=clean(reboot.get("reason") or "needed") if reboot.get("needed") else "",
         checks=checks,
-        gpus=gpus,
-        gpu_models=gpu_models(gpus),
+        gpus=_gpus(host),
+        gpu_models=gpu_models(host),
         stack=clean(host.get("stack")),
         groups=sorted({clean(group) for group in host.get("groups") or []}),
         platform=platform_of(host),
