@@ -92,7 +92,7 @@ def test_nothing_of_a_fleet_or_its_earlier_runs_is_taken_for_html() -> None:
 
 def test_drift_is_told_by_what_differs() -> None:
     made = report("verify", **hosts("drift", "drift", "failed_check", "proven"))
-    made["hosts"]["a1"]["changes"].pop()
+    made["hosts"]["a1"]["changes"][1] |= {"component": "cuda", "item": "libcufft10"}
     made["hosts"]["a3"]["changes"] = [host("drift")["changes"][0]]  # put right: it is proven
     view = Page(validate(made), [])
     told = [
@@ -102,6 +102,7 @@ def test_drift_is_told_by_what_differs() -> None:
     assert told == [
         ("CUDA", ["libcusolver.so.11"], ["a2", "a0", "a1"]),
         ("cuDNN", ["cudnn_version.h"], ["a2", "a0"]),
+        ("CUDA", ["libcufft10"], ["a1"]),
     ]
     assert [one.status for one in view.trouble] == ["failed"]
     assert "Drift 3 hosts" in page(made).text
@@ -325,6 +326,8 @@ def test_filters_leave_the_hosts_that_fit(browser: Any, address: str) -> None:
         for one in fleet(120)["hosts"].values()
     )
     assert browser.ask(ROWS) == browser.ask(PARTS) == drifting > 0
+    # Those of them that have a past to tell of.
+    assert 0 < browser.ask(SHOWN.format("#past tr[data-s]")) <= drifting
     # What has no host left has no title either.
     assert browser.ask(SHOWN.format("#each .group")) == 1
 
