@@ -100,8 +100,8 @@ def test_drift_is_told_by_what_differs() -> None:
         for group in view.drift
     ]
     assert told == [
-        ("CUDA", ["libcusolver.so.11"], ["a2", "a0", "a1"]),
-        ("cuDNN", ["cudnn_version.h"], ["a2", "a0"]),
+        ("CUDA", ["libcusolver.so.11"], ["a0", "a1", "a2"]),
+        ("cuDNN", ["cudnn_version.h"], ["a0", "a2"]),
         ("CUDA", ["libcufft10"], ["a1"]),
     ]
     assert [one.status for one in view.trouble] == ["failed"]
@@ -136,7 +136,7 @@ def test_versions_say_who_has_them_and_mark_the_odd_ones() -> None:
         ("470.199.02", odd, odd, True, False),
         ("not known", unseen, 0, False, False),
     ]
-    assert [share.like for share in found["CUDA"][:2]] == ["", "Driver 535.183.01"]
+    assert [share.like for share in found["CUDA"][:2]] == ["", "with Driver 535.183.01"]
     assert [share.version for share in found["Kernel"]][:2] == [
         KERNELS["debian11"],
         KERNELS["ubuntu2204"],

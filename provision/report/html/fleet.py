@@ -130,7 +130,8 @@ def _said_once(found: list[Versions]) -> list[Versions]:
                 shares.append(share)
                 continue
             shares.append(replace(share, like=known.get(key, "")))
-            known.setdefault(key, f"{entry.title} {share.version}")
+            told = f"whose {entry.title} is not known" if share.unknown else ""
+            known.setdefault(key, told or f"with {entry.title} {share.version}")
         once.append(replace(entry, shares=shares))
     return once
 

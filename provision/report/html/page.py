@@ -20,6 +20,7 @@ from provision.report.html.fleet import FLEET, NAMED, choices, drift, versions
 from provision.report.html.headline import headline
 from provision.report.html.host import host_view
 from provision.report.html.past import history
+from provision.report.html.views import HostView
 from provision.report.html.words import COLUMNS, MEANINGS, MODES, component, prose
 from provision.report.reading import WORST_FIRST, clean, duration, moment, number, plural
 from provision.report.runs import Earlier
@@ -101,7 +102,7 @@ class Page:
             if (shown := [view for view in self.hosts if view.status == status])
         ]
         self.headline = headline(report)
-        self._fleet()
+        self._fleet(views)
         self.history = history(self.hosts, report, earlier)
         # A fleet's drift is told by what differs.
         self.trouble = trouble([view for view in self.hosts if view.open or not self.is_fleet])
@@ -122,9 +123,11 @@ class Page:
         self.width = 3 + len(self.columns) + self.checked + self.timed
         self.all_simulated = all(view.simulated for view in views)
 
-    def _fleet(self) -> None:
-        """What only a fleet's page has; its script is allowed by its hash alone."""
-        hosts = self.hosts
+    def _fleet(self, hosts: list[HostView]) -> None:
+        """What only a fleet's page has; its script is allowed by its hash alone.
+
+        Names of hosts are listed in the report's order.
+        """
         self.is_fleet = len(hosts) >= FLEET
         self.drift = drift(hosts) if self.is_fleet else []
         self.drift_hosts = len({view.anchor for group in self.drift for view in group.hosts})
