@@ -62,6 +62,18 @@ def test_only_a_fleets_page_has_a_script_and_it_is_allowed_by_its_hash() -> None
     assert policies[1].endswith(f"; script-src 'sha256-{digest}'")
 
 
+def test_rules_with_has_over_all_hosts_are_only_where_no_script_runs() -> None:
+    """Beside a script that hides rows they cost more than all else (docs/report.md)."""
+    many = html.render(validate(fleet(FLEET))).decode()
+    head, rules = many.split("<noscript>")
+    rules, body = rules.split("</noscript>")
+    assert "body:has(#show-failed:checked)" in rules
+    assert "body:has(" not in head + body
+    few = html.render(validate(report(a=host("proven")))).decode()
+    assert "noscript" not in few
+    assert "body:has(#show-failed:checked)" in few
+
+
 def test_the_script_writes_no_html() -> None:
     assert (
         re.findall(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function", script())

@@ -95,7 +95,7 @@ def harm(document: Document) -> list[str]:
     known = {
         "html head meta title style body a header div p h1 h2 h3 h4 h5 span strong b small i dl dt",
         "dd nav ul li main section article fieldset legend label input table thead tbody tr th td",
-        "details summary bdi code footer select option output",
+        "details summary bdi code footer select option output noscript",
     }
     allowed = set(" ".join(known).split())
     if document.scripts == [script()]:

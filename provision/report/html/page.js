@@ -46,7 +46,6 @@
     byId("shown").textContent = shown + " of " + hosts.length + " hosts";
   };
   document.querySelector("#hosts").addEventListener("input", apply);
-  byId("filters-without-script").remove();
   byId("filters").hidden = false;
   apply();
 })();
