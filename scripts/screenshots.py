@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -94,6 +95,7 @@ class Browser:
         os.close(read_theirs)
         os.close(write_theirs)
         self._number = 0
+        self._width = 0
         self._buffer = b""
         targets = self.call("Target.getTargets")["targetInfos"]
         page = next(target for target in targets if target["type"] == "page")
@@ -139,13 +141,8 @@ class Browser:
 
     def open(self, url: str, width: int, *, height: int = 900, dark: bool = False) -> None:
         """Loads a page in a window of this size."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=width < 600,
-        )
+        self._width = width
+        self._resize(height)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         # A URL that differs only in its fragment would not be loaded again.
@@ -153,6 +150,15 @@ class Browser:
         self.call("Page.navigate", url=url)
         while self.ask("document.readyState") != "complete":
             pass
+
+    def _resize(self, height: int) -> None:
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=self._width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=self._width < 600,
+        )
 
     def ask(self, expression: str) -> Any:
         """The value of a JavaScript expression, evaluated whatever the page's policy."""
@@ -206,6 +212,8 @@ class Browser:
     def picture(self, path: Path, *, whole: bool = True) -> None:
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         if whole:
+            # What is outside of the window may not be laid out (content-visibility).
+            self._resize(min(math.ceil(size["height"]), TALLEST))
             clip = {"x": 0, "y": 0, "scale": 1, "width": size["width"]}
             clip["height"] = min(size["height"], TALLEST)
             data = self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)

@@ -171,6 +171,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         seconds = time.monotonic() - begun if begun is not None else 0.0
         host = self._record.host(name)
         host.last_task = about["task"]
+        host.groups = host.groups or hosts.groups_of(result._host)
         looked = task.action in LOOK and status in ("ok", "changed")
         if looked and "changes" in data:
             about["phase"] = self._record.looked(name, data)

@@ -18,6 +18,15 @@ def hosts_of(play: Any, *, all_batches: bool = False) -> list[Any]:
         return []
 
 
+def groups_of(host: Any) -> list[str]:
+    """The names of a host's groups, sorted, without Ansible's own two; [] where objects differ."""
+    try:
+        names = {str(group.name) for group in host.get_groups()}
+    except Exception:
+        return []
+    return sorted(names - {"all", "ungrouped"})
+
+
 def unmatched_limit(playbook: Any) -> list[str]:
     """The parts of --limit that match no host, in its order; [] where Ansible's objects differ.
 

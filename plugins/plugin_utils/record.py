@@ -28,6 +28,8 @@ class Host:
         self.unreachable = False
         self.components: dict[str, dict[str, Any]] = {}
         self.last_task = ""
+        # Of the inventory, for who reads the report of a fleet.
+        self.groups: list[str] = []
         # The component whose tasks began last, and what dpkg still finishes of an interrupted run.
         self.at: str | None = None
         self.finishing: str | None = None
@@ -200,6 +202,7 @@ class Record:
             "simulated_gpu": bool(plan.get("simulated_gpu")),
             "container": bool(plan.get("container")),
             "platform": plan.get("platform"),
+            "groups": host.groups,
             "stack": plan.get("stack"),
             "wanted": {
                 component: version

@@ -20,7 +20,7 @@ STATUSES = ("proven", "converged", "drift", "failed", "blocked", "unreachable")
 # so are keys of later versions.
 MAPPINGS = ("wanted", "found", "platform", "checks_summary", "components", "failure", "reboot")
 ROWS = ("changes", "left", "blockers", "warnings", "checks", "gpus")
-LISTS = ("not_selected",)
+LISTS = ("not_selected", "groups")
 RESULTS = ("passed", "failed", "not_applicable")
 
 Report = dict[str, Any]

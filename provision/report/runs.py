@@ -6,8 +6,11 @@ a person has renamed, to keep it, counts like the others.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from provision.errors import InputError, ProvisionError
@@ -15,6 +18,8 @@ from provision.report import Report, load
 
 REPORT = "report.json"
 LATEST = "latest"
+# A folder as the callback names it; a person may have renamed it.
+TIMED = re.compile(r"\d{8}T\d{6}Z-")
 
 
 @dataclass(frozen=True)
@@ -30,11 +35,58 @@ class Run:
         """How many hosts have each status, and whether the run was unfinished or interrupted."""
         if self.report is None:
             return self.wrong
-        statuses = Counter(host["status"] for host in self.report["hosts"].values())
+        run = Earlier.of(self.name, self.report)
+        statuses = Counter(run.statuses.values())
         parts = [f"{count} {status}" for status, count in sorted(statuses.items())]
-        words = ("unfinished", "interrupted")
-        parts += [word for word in words if self.report.get(word)][:1]
+        parts += [run.note] if run.note else []
         return ", ".join(parts) or "no host was looked at"
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What is kept in mind of a run: a whole report of a fleet is megabytes."""
+
+    name: str
+    mode: str
+    started: str
+    note: str
+    statuses: dict[str, str]
+
+    @classmethod
+    def of(cls, name: str, report: Report) -> Earlier:
+        """The run of this report; its note says whether it ended early."""
+        words = ("unfinished", "interrupted")
+        return cls(
+            name,
+            str(report.get("mode")),
+            str(report.get("started")),
+            next((word for word in words if report.get(word)), ""),
+            {host: entry["status"] for host, entry in report["hosts"].items()},
+        )
+
+
+def earlier(project: Path, report: Report, limit: int) -> list[Earlier]:
+    """The last `limit` runs that began before that of `report`, the oldest first.
+
+    One without a readable report is left out: the page of a good run does not fail for it.
+    """
+    began = str(report.get("started"))
+    folders = _folders(project / "report")
+    renamed = [folder for folder in folders if not TIMED.match(folder.name)]
+    timed = [folder for folder in reversed(folders) if TIMED.match(folder.name)]
+    # Of folders named by their times not all are read.
+    found = [*_before(renamed, began), *islice(_before(timed, began), limit)]
+    return sorted(found, key=lambda run: run.started)[-limit:] if limit else []
+
+
+def _before(folders: list[Path], began: str) -> Iterator[Earlier]:
+    for folder in folders:
+        try:
+            run = Earlier.of(folder.name, load(folder / REPORT))
+        except ProvisionError:
+            continue
+        if run.started < began:
+            yield run
 
 
 def last(project: Path) -> Path:

@@ -1,7 +1,7 @@
-"""Reports to render: hosts recorded from real runs on local hosts, alone and as a lab of any size.
+"""Reports to render: hosts recorded from real runs on local hosts, as a lab or fleet of any size.
 
 `report_hosts.json` has one host of each kind as the callback wrote it (only names, addresses and
-keys are neutral). A lab is made of them by arithmetic, so that its bytes never change.
+keys are neutral). Labs and fleets are made of them by arithmetic: their bytes never change.
 """
 
 from __future__ import annotations
@@ -71,3 +71,104 @@ def _numbered(one: dict[str, Any], number: int, odd: str | None) -> dict[str, An
         message = one["failure"]["message"]
         one["failure"]["message"] = message.replace("192.0.2.9", f"192.0.2.{number % 250}")
     return one
+
+
+# A fleet: (group, platform, GPUs in a host), by racks of 40 hosts.
+RACK = 40
+RACKS = (("teaching", "debian11", 2), ("research", "debian11", 8), ("research", "ubuntu2204", 4))
+KERNELS = {"debian11": "5.10.0-33-amd64", "ubuntu2204": "5.15.0-122-generic"}
+UBUNTU = {
+    "nvidia_driver": "535.183.01",
+    "cuda": "12.2.2",
+    "cudnn": "8.9.7.29",
+    "tensorflow": "2.15.1",
+    "python": "3.10",
+}
+# Which hosts of a fleet are not like the others.
+FLEET_ODD = (*ODD, (23, "drift"), (43, "drift_driver"))
+DRIVER = {
+    "component": "nvidia_driver",
+    "item": "libcuda1",
+    "from": "470.199.02-1",
+    "to": "470.256.02-2",
+    "reason": "another version than the lock's",
+    "reboot": True,
+    "selected": True,
+    "repair": None,
+}
+
+
+def fleet(count: int, *, ago: int = 0) -> dict[str, Any]:
+    """The report of `provision verify` on a fleet, `ago` runs before the newest.
+
+    Every host is checked, a tenth drifts or is bad; who it is moves slowly from run to run.
+    """
+    hosts = {}
+    for number in range(1, count + 1):
+        if ago and number > count - 2 * ago:
+            continue  # fleets grow
+        past = 0 if number % 3 else ago
+        kinds = (kind for every, kind in FLEET_ODD if (number + past) % every == 7 % every)
+        hosts[f"gpu{number:03d}"] = _of_fleet(number, next(kinds, None))
+    made = report("verify", seconds=95.0 + ago, **hosts)
+    day = 21 - ago
+    made |= {
+        "started": f"2026-11-{day:02d}T02:15:00.000Z",
+        "finished": f"2026-11-{day:02d}T02:16:35.000Z",
+    }
+    return made
+
+
+def _of_fleet(number: int, odd: str | None) -> dict[str, Any]:
+    group, platform, gpus = RACKS[number // RACK % len(RACKS)]
+    one = host("drift" if odd == "drift_driver" else odd or "proven")
+    if odd == "drift_driver":
+        one["changes"] = [copy.deepcopy(DRIVER)]
+        one["found"]["nvidia_driver"] = "470.199.02"
+    _numbered(one, number, odd)
+    one["groups"] = [group, "gpu_hosts", f"rack{number // RACK:02d}"]
+    one["simulated_gpu"] = one["container"] = False
+    if one["platform"]:
+        one["platform"]["kernel"] = KERNELS[platform]
+        if number % 111 == 5:
+            one["platform"]["kernel"] = "5.10.0-28-amd64"
+        one["gpus"] = [
+            {**one["gpus"][0], "index": place, "pci": f"0000:{0x3B + place:02x}:00.0"}
+            for place in range(gpus)
+        ]
+    if one["found"].get("gpu_devices"):
+        first = one["found"]["gpu_devices"][0]
+        one["found"]["gpu_devices"] = [
+            {**first, "uuid": f"{first['uuid'][:-2]}{place:02d}", "pci": gpu["pci"]}
+            for place, gpu in enumerate(one["gpus"])
+        ]
+        one["found"] |= {"gpus": gpus, "gpu_names": [first["name"]]}
+        if odd is None:
+            one["found"]["tensorflow_gpus"] = gpus
+    _checked(one, number, gpus)
+    if platform == "ubuntu2204" and odd != "drift_driver" and one["platform"]:
+        _as_ubuntu(one)
+    return one
+
+
+def _checked(one: dict[str, Any], number: int, gpus: int) -> None:
+    """What checks say that is of one host alone."""
+    for check in one["checks"]:
+        detail = check["detail"]
+        detail = detail.replace("2 x Tesla T4 (simulated GPU)", f"{gpus} x {GPUS[0][0]}")
+        detail = detail.replace("2 GPUs", f"{gpus} GPUs").replace(
+            "6.3 s", f"{5 + number % 40 / 10} s"
+        )
+        detail = detail.replace("14:26:30Z", f"14:{number % 60:02d}:30Z")
+        check["detail"] = detail.replace("0.0015", f"0.00{10 + number % 20}")
+
+
+def _as_ubuntu(one: dict[str, Any]) -> None:
+    one["stack"] = "ubuntu2204-tensorflow2.15.1-cuda12.2.2-cudnn8.9.7.29-driver535.183.01"
+    one["platform"] |= {
+        "distribution": "ubuntu",
+        "release": "22.04",
+        "pretty": "Ubuntu 22.04.5 LTS",
+    }
+    one["found"] |= {key: UBUNTU[key] for key in UBUNTU if key in one["found"]}
+    one["wanted"] = dict(UBUNTU)

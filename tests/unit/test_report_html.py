@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,18 @@ from provision.errors import InputError
 from provision.report import STATUSES, html, load, reading, validate
 from provision.report.html import words
 from provision.report.html.headline import headline
+from provision.report.html.page import script
 from provision.report.html.views import SHARED_CHANGES
+from provision.report.runs import Earlier
 from tests.collection import loaded
 
 ROOT = Path(__file__).parents[2]
-STYLE = (ROOT / "provision" / "report" / "html" / "page.css").read_text(encoding="utf-8")
+PAGES = ROOT / "provision" / "report" / "html"
+STYLE = (PAGES / "page.css").read_text(encoding="utf-8")
+FILTERS = (PAGES / "filters.css").read_text(encoding="utf-8")
 # Elements that HTML never closes, and those whose end may be left out.
 VOID = {"meta", "input", "br"}
-OPTIONAL = {"li", "dt", "dd", "p", "tr", "th", "td", "thead", "tbody"}
+OPTIONAL = {"li", "dt", "dd", "p", "tr", "th", "td", "thead", "tbody", "option"}
 
 
 class Document(HTMLParser):
@@ -39,6 +43,7 @@ class Document(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, dict[str, str]]] = []
         self.texts: list[str] = []
+        self.scripts: list[str] = []
         self.faults: list[str] = []
         self._open: list[str] = []
         self.feed(data.decode())
@@ -58,7 +63,9 @@ class Document(HTMLParser):
             self.faults.append(f"</{tag}> at {self.getpos()}")
 
     def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1] != "style":
+        if self._open and self._open[-1] == "script":
+            self.scripts.append(data)
+        elif self._open and self._open[-1] != "style":
             self.texts.append(data)
 
     @property
@@ -69,10 +76,10 @@ class Document(HTMLParser):
         return [attributes for found, attributes in self.elements if found == tag]
 
 
-def page(made: dict[str, Any]) -> Document:
+def page(made: dict[str, Any], earlier: Sequence[Earlier] = ()) -> Document:
     """The page, after what must hold for every page has been asserted."""
-    data = html.render(validate(made))
-    assert html.render(made) == data
+    data = html.render(validate(made), earlier)
+    assert html.render(made, earlier) == data
     document = Document(data)
     assert document.faults == []
     assert harm(document) == []
@@ -88,9 +95,11 @@ def harm(document: Document) -> list[str]:
     known = {
         "html head meta title style body a header div p h1 h2 h3 h4 h5 span strong b small i dl dt",
         "dd nav ul li main section article fieldset legend label input table thead tbody tr th td",
-        "details summary bdi code footer",
+        "details summary bdi code footer select option output noscript",
     }
     allowed = set(" ".join(known).split())
+    if document.scripts == [script()]:
+        allowed.add("script")
     found = [tag for tag, _ in document.elements if tag not in allowed]
     for tag, attributes in document.elements:
         found += [f"{tag} {key}" for key in attributes if key.startswith("on")]
@@ -442,7 +451,8 @@ def test_the_page_of_200_hosts_is_small_and_has_every_host() -> None:
     data = html.render(validate(made))
     assert len(data) < 1_500_000
     document = page(made)
-    anchors = [a["id"] for a in document.all("details") if a["id"].startswith("host-")]
+    ids = [a.get("id", "") for a in document.all("details")]
+    anchors = [anchor for anchor in ids if anchor.startswith("host-")]
     assert len(anchors) == 200
     bad = [name for name, one in made["hosts"].items() if one["status"] in words.BAD]
     assert 5 < len(bad) < 20
@@ -458,7 +468,7 @@ def test_every_status_has_a_filter_that_the_style_knows() -> None:
     assert shown[0] == "all"
     assert len(shown) > 4
     for status in reading.WORST_FIRST:
-        assert f"#show-{status}:checked) [data-s]:not([data-s={status}])" in STYLE
+        assert f"#show-{status}:checked) [data-s]:not([data-s={status}])" in FILTERS
 
 
 # Values of every wrong type, in every place of a host.

@@ -34,12 +34,16 @@ def write_report(
         Path | None,
         typer.Option("--junit", metavar="FILE", help="JUnit XML.  [default: beside the report]"),
     ] = None,
+    history: Annotated[
+        int,
+        typer.Option("--history", metavar="N", min=0, help="Earlier runs to show on the page."),
+    ] = 10,
     as_json: JsonOption = False,
 ) -> None:
     """Make a web page and JUnit XML of a run's report.
 
-    Without --run it is the last run. The page needs no network and no script. Exit code 0
-    whatever the report says.
+    Without --run it is the last run. The page needs no network, and can be read without a script.
+    Exit code 0 whatever the report says.
     """
     if (source is not None) + (run_name is not None) + list_runs > 1:
         raise InputError("--from, --run and --list exclude each other")
@@ -57,7 +61,9 @@ def write_report(
     # Jinja and XML take long to import, and every other command does without.
     from provision.report import html, junit
 
-    for target, data in ((page, html.render(loaded)), (xml, junit.render(loaded))):
+    # A report from elsewhere has no history here.
+    before = [] if source is not None else runs.earlier(project, loaded, history)
+    for target, data in ((page, html.render(loaded, before)), (xml, junit.render(loaded))):
         with tree.writing(target, "--html and --junit name other places"):
             tree.write_file(target, data)
     if as_json:

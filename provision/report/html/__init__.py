@@ -1,10 +1,11 @@
-"""Renders a report as one web page that needs nothing else: no script, no font, no network.
+"""Renders a report as one web page that needs nothing else: no font, no network.
 
-The page is shown to others, mailed around, and used to work on 200 hosts: so it opens anywhere,
-prints, and shows the worst first. Its texts come from machines and are escaped; a content security
-policy forbids scripts.
+The page is shown to others, mailed around, and used to work on 500 hosts: so it opens anywhere,
+prints, and shows the worst first. It is whole without a script; that of a fleet's page filters
+hosts, writes no HTML, and is allowed by its hash. Texts come from machines and are escaped, and a
+content security policy forbids everything else.
 
-Pure: the same report gives the same bytes.
+Pure: the same reports give the same bytes.
 """
 
 from __future__ import annotations

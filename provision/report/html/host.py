@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from provision.report import failed_checks
+from provision.report.html.fleet import gpu_models, platform_of
 from provision.report.html.views import Bar, Cell, HostView
 from provision.report.html.words import BAD, UNKNOWN, component, version
 from provision.report.reading import (
@@ -41,6 +42,7 @@ def host_view(
         checks.get(str(row.get("result")), checks["failed"]).append(entry)
     reboot = host.get("reboot") or {}
     return HostView(
+        key=name,
         name=clean(name),
         # Quoted: without spaces and characters that have a meaning in a link.
         anchor="host-" + quote(clean(name), safe=""),
@@ -70,7 +72,12 @@ def host_view(
         reboot=clean(reboot.get("reason") or "needed") if reboot.get("needed") else "",
         checks=checks,
         gpus=_gpus(host),
+        gpu_models=gpu_models(host),
         stack=clean(host.get("stack")),
+        groups=sorted({clean(group) for group in host.get("groups") or []}),
+        platform=platform_of(host),
+        last_proven=moment(host.get("last_proven")) if host.get("last_proven") else "never",
+        kernel=clean((host.get("platform") or {}).get("kernel")),
         bars=[
             Bar(
                 component(key),
@@ -192,6 +199,7 @@ def _facts(host: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("Platform", system),
         ("Kernel", clean(platform.get("kernel"))),
+        ("Groups", ", ".join(sorted(clean(group) for group in host.get("groups") or []))),
         ("Stack", clean(host.get("stack"))),
         ("Last proven", moment(host.get("last_proven")) if host.get("last_proven") else "never"),
     ]

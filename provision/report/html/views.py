@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from provision.report.html.words import BAD, shortened
+from provision.report.html.words import BAD, UNSEEN, shortened
 from provision.report.reading import Problem
 
 # A longer list of changes that several hosts share is shown once.
@@ -15,11 +15,15 @@ SHARED_CHANGES = 6
 
 @dataclass(frozen=True)
 class Cell:
-    """One version in the table, and the expected one where it differs."""
+    """One version in the table, and the expected one where it differs.
+
+    `few`: how many hosts have it, where these are rare.
+    """
 
     version: str
     expected: str = ""
     state: str = "same"  # same, differs, unknown
+    few: str = ""
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,23 @@ class Bar:
     changed: bool = False
 
 
+@dataclass(frozen=True)
+class Strip:
+    """A host's statuses, the oldest run first: runs of equal ones, as (status, its marks)."""
+
+    parts: list[tuple[str, str]]
+
+    @property
+    def words(self) -> str:
+        """ "2 proven, then 1 failed"."""
+        return ", then ".join(f"{len(marks)} {status or UNSEEN}" for status, marks in self.parts)
+
+
 @dataclass
 class HostView:
-    """One host as the page shows it."""
+    """One host as the page shows it; `key` is its name as the report has it."""
 
+    key: str
     name: str
     anchor: str
     status: str
@@ -55,9 +72,25 @@ class HostView:
     reboot: str
     checks: dict[str, list[dict[str, str]]]
     gpus: list[dict[str, str]]
+    gpu_models: str
     stack: str
+    groups: list[str]
+    platform: str
+    kernel: str
+    last_proven: str
     bars: list[Bar] = field(default_factory=list)
     shared: str = ""
+    # The list of checks in common, and how many of each result are in it.
+    common: str = ""
+    common_counts: dict[str, int] = field(default_factory=dict)
+    # By which filters name its platform and groups.
+    keys: str = ""
+    past: Strip | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Has the name one direction, so that it can't reorder its neighbours?"""
+        return self.name.isascii()
 
     @property
     def open(self) -> bool:

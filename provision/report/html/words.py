@@ -34,6 +34,8 @@ MEANINGS = {
     "blocked": "preflight forbids a start; nothing was changed",
     "unreachable": "Ansible could not reach it",
 }
+# A run that did not look at a host.
+UNSEEN = "not looked at"
 BAD = ("failed", "blocked", "unreachable")
 # The longest message in the overview, in characters; the host's own part has all of it.
 OVERVIEW_MESSAGE = 600
