@@ -182,6 +182,28 @@ def test_nvml_is_read_without_nvidia_smi(library: tuple[str, Path]) -> None:
     assert first["compute_mode"] == "default"
 
 
+@pytest.mark.parametrize("silent", ["Compute", "Graphics"])
+def test_a_driver_that_does_not_say_who_computes_does_not_say_nobody(
+    library: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, silent: str
+) -> None:
+    """As GeForces' older drivers; a card in use would be loaded."""
+    path, config = library
+    config.write_text(gpu.Simulated(count=1, processes=((1, 100),)).text(), "ascii")
+    ask = nvml.Library.ask
+    monkeypatch.setattr(
+        nvml.Library,
+        "ask",
+        lambda self, name, *given, **more: silent not in name and ask(self, name, *given, **more),
+    )
+    (card,) = nvml.read(path)["gpus"]
+    if silent == "Compute":
+        assert card["processes"] is None
+        with pytest.raises(nvml.NvmlError):
+            nvml.at_work(card["uuid"], path)
+    else:
+        assert [entry["pid"] for entry in card["processes"]] == nvml.at_work(card["uuid"], path)
+
+
 def test_a_library_that_is_missing_is_an_answer() -> None:
     facts = nvml.read("libnot-there.so.1")
     assert "libnot-there.so.1" in facts["error"]

@@ -47,14 +47,15 @@ def test_xid_154_says_what_is_to_be_done_now(
 # what repeats
 
 
+GRAPHICS, FAULT = "Graphics Engine Exception", "GPU memory page fault"
 ON_ONE_TPC = again(0, 13, 3, part="GPC 1, TPC 3")
 
 
 def test_what_several_programs_have_on_one_part_points_to_the_card() -> None:
-    assert xids.repeated(13, ON_ONE_TPC) == ("degraded", "watch", "GPC 1, TPC 3", 3, 3, 3)
-    assert xids.repeated(31, again(0, 31, 4)) == ("degraded", "watch", "", 4, 4, 3)
+    assert xids.repeated(13, ON_ONE_TPC) == (GRAPHICS, "degraded", "watch", "GPC 1, TPC 3", 3, 3, 3)
+    assert xids.repeated(31, again(0, 31, 4)) == (FAULT, "degraded", "watch", "", 4, 4, 3)
     two = [event(0, 31, 3600.0 * hour, pid=min(hour, 1)) for hour in range(3)]
-    assert xids.repeated(31, two) == ("degraded", "watch", "", 3, 2, 3)
+    assert xids.repeated(31, two) == (FAULT, "degraded", "watch", "", 3, 2, 3)
 
 
 @pytest.mark.parametrize("name", programs_at_fault())
@@ -94,9 +95,9 @@ def test_an_incident_ends_with_three_minutes_of_silence(
 def test_without_the_names_of_processes_each_incident_is_anothers() -> None:
     """An error of this kind ends what a process can do with the GPU."""
     events = [event(0, 31, 3600.0 * hour) for hour in range(3)]
-    assert xids.repeated(31, events) == ("degraded", "watch", "", 3, 3, 3)
+    assert xids.repeated(31, events) == (FAULT, "degraded", "watch", "", 3, 3, 3)
     one = [event(0, 31, 3600.0 * hour, pid=None if hour else 7) for hour in range(3)]
-    assert xids.repeated(31, one) == ("degraded", "watch", "", 3, 3, 3)
+    assert xids.repeated(31, one) == (FAULT, "degraded", "watch", "", 3, 3, 3)
     # Some of an incident's messages name the process, and some do not.
     same = [event(0, 31, 3600.0 * hour + s, pid=s or None) for hour in range(3) for s in (0, 7)]
     assert xids.repeated(31, same) is None
@@ -114,4 +115,4 @@ def test_a_faulty_part_is_found_in_a_kernels_log() -> None:
     lines = [line.replace("1764112483", str(1764112483 + 999 * n)) for n, line in enumerate(lines)]
     facts: list[dict[str, Any]] = [one._asdict() for one in kernel_log.xids("".join(lines))]
     assert [fact["pid"] for fact in facts] == [None, None, 71]
-    assert xids.repeated(13, facts) == ("degraded", "watch", "GPC 7, TPC 7", 3, 3, 3)
+    assert xids.repeated(13, facts) == (GRAPHICS, "degraded", "watch", "GPC 7, TPC 7", 3, 3, 3)

@@ -17,9 +17,9 @@ Verdict = collections.namedtuple("Verdict", "name severity action")
 # New drivers have new numbers.
 UNKNOWN = Verdict("not in the catalog", "degraded", "watch")
 
-# An Xid that came again and again. part: "GPC 1, TPC 3", or "" for the card; times: how many
-# incidents; processes: by how many processes; least: from how many times on it says something.
-Repeated = collections.namedtuple("Repeated", "severity action part times processes least")
+# An Xid that came again and again. name: NVIDIA's. part: "GPC 1, TPC 3", or "" for the card. times:
+# how many incidents; processes: by how many; least: from how many times on it says something.
+Repeated = collections.namedtuple("Repeated", "name severity action part times processes least")
 
 # In seconds. Xids without a longer silence between them are one incident, as NVIDIA counts them:
 # https://docs.nvidia.com/fleet-intel/user-guide/xid-bursts
@@ -56,7 +56,8 @@ def repeated(number: int, events: Sequence[dict[str, Any]]) -> Repeated | None:
     for part, incidents in found.items():
         processes = _processes(incidents)
         if len(incidents) >= least and processes > 1:
-            return Repeated(severity, action, part, len(incidents), processes, least)
+            name = XIDS[number][0]
+            return Repeated(name, severity, action, part, len(incidents), processes, least)
     return None
 
 

@@ -55,7 +55,7 @@ def _of_programs(gpu: dict[str, Any], evidence: list[str]) -> dict[str, Any]:
             continue
         reason = "Xid {0}: {1}, {2} times by {3} processes on {4}".format(
             number,
-            xids.verdict(number, "").name,
+            came.name,
             came.times,
             came.processes,
             came.part or "this card",
