@@ -77,7 +77,8 @@ SICK = {
 
 def accept(host: Project, *arguments: str) -> tuple[int, str, dict[str, Any]]:
     """(exit code, output, what report/acceptance.json says of the host)."""
-    done = host.provision("accept", "-i", "lab", *arguments)
+    # TensorFlow starts twenty times for --level normal, on a machine that may be busy.
+    done = host.provision("accept", "-i", "lab", *arguments, timeout=3600)
     report = json.loads((host.path / "report" / "acceptance.json").read_text("utf-8"))
     return done.returncode, done.stdout, report["hosts"][HOST]
 
