@@ -17,6 +17,7 @@ from gpu_stack.host.context import Context, Result
 
 from provision.locallab import gpu
 from tests.host_tree import link, put
+from tests.unit.acceptance.machines import event
 
 # calls that may hang or crash
 
@@ -250,6 +251,7 @@ def test_the_kernels_log_is_the_journals(host: Path) -> None:
 
     facts = machine.look(Context(root=str(host), runner=run), ask=answer)
     (xid,) = facts["log"]["xids"]
+    assert set(xid) == set(event(0, 79))  # what the checks read of it
     assert (xid["pci"], xid["number"]) == ("0000:17:00.0", 79)
     assert asked == ["journalctl"]
 
