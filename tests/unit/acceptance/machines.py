@@ -192,6 +192,11 @@ def healthy() -> dict[str, Facts]:
     made["2 x RTX 2080 Ti in slots of 8 lanes"] = machine(
         "NVIDIA GeForce RTX 2080 Ti", 2, slot_lanes=8
     )
+    switched = machine("NVIDIA A100-SXM4-40GB", 8)
+    for gpu in switched["nvml"]["gpus"]:
+        for link in gpu["links"]:
+            link["peer"] = f"0000:{0xC0 + link['link'] // 2:02x}:00.0"
+    made["8 x A100 with NVSwitches"] = switched
     passed = machine("Tesla T4", 2)
     given = {"pci": "0000:af:00.0", "driver": "vfio-pci", "iommu": "DMA"}
     # ACS keeps a virtual machine's card apart from the others, and is wanted there.

@@ -48,7 +48,7 @@ def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
     asked = (*OF_HOST, *WORK_OF_HOST) if work else OF_HOST
     checks = [dict(check(facts), check=name) for name, check in asked]
     verdict, action = of_host(checks, gpus)
-    pairs = topology.pairs(nvml)
+    pairs = topology.pairs(nvml, list(places))
     return {
         "format": FORMAT,
         "verdict": verdict,
