@@ -75,7 +75,8 @@ def _weight(verdict: xids.Verdict) -> tuple[bool, int]:
 
 
 def _line(event: dict[str, Any]) -> str:
-    return "Xid {0}: {1}".format(event["number"], event["message"])
+    name = xids.verdict(event["number"], event["told"]).name
+    return "Xid {0} ({1}): {2}".format(event["number"], name, event["message"])
 
 
 GPU = (("xid", xid),)
