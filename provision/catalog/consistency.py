@@ -215,9 +215,15 @@ def _drivers(catalog: Catalog) -> Iterator[Fault]:
 
 
 def _xids(catalog: Catalog) -> Iterator[Fault]:
-    """An action that its severity can't have: a failed card that nobody must touch."""
+    """An action that its severity can't have: a failed card that nobody must touch.
+
+    And a rule for the repeats of what accuses the card at the first time.
+    """
     for row in catalog.xids:
-        for verdict in (row, *row.says):
+        if row.repeats and row.severity != "user":
+            message, expected = "repeats of what is no program's fault", "severity user"
+            yield Fault(_place("xids", row), message, row.severity, expected)
+        for verdict in (row, *row.says, *filter(None, [row.repeats])):
             may = ACTIONS[verdict.severity]
             if verdict.action not in may:
                 message = f"action does not fit {verdict.severity}"

@@ -68,6 +68,15 @@ class XidSays(XidVerdict):
     words: str
 
 
+class XidRepeats(XidVerdict):
+    """The verdict where an Xid that programs cause comes again and again on one part of a card."""
+
+    where: Literal["card", "TPC"]
+    """The part: the card, or one of its TPCs, which the driver's message names."""
+    times: Annotated[int, Field(ge=2)]
+    """From how many incidents on; an incident may be many messages."""
+
+
 class XidRow(Row, XidVerdict):
     """An Xid error: NVIDIA's name for it, and its verdict where no words of `says` are heard."""
 
@@ -75,3 +84,4 @@ class XidRow(Row, XidVerdict):
     name: str
     note: str = ""
     says: list[XidSays] = []
+    repeats: XidRepeats | None = None

@@ -21,6 +21,8 @@ from provision.locallab import health as keys
 from provision.locallab.machine import locked
 
 CONFIG = "/etc/gpu-simulated"
+# What the kernel's log says of them: a container has no kernel of its own.
+LOG = "/etc/gpu-simulated.log"
 DIRECTORY = "/usr/local/lib/gpu-simulated"
 # Sorts before all other ld.so.conf.d files: ldconfig prefers the first of several libraries with
 # one soname, here to Debian's libcuda1 and libnvidia-ml1.
@@ -243,6 +245,27 @@ def address(index: int) -> str:
 def number(address: str) -> int:
     """Which GPU has this PCI address."""
     return int(address.split(":")[1], 16) - FIRST_BUS
+
+
+# When the first Xid of a simulated GPU was, and how far apart they are: each is an incident.
+FIRST_XID, BETWEEN_XIDS = 1764000000, 3600
+
+
+def kernel_log(host: str, xids: Mapping[int, str]) -> str:
+    """The kernel's log with these Xids, as journalctl prints it; {GPU: "13,31"}.
+
+    Each is another process's; those of a part of the GPU are all of one.
+    """
+    text = ""
+    for index, numbers in sorted(xids.items()):
+        for place, xid in enumerate(numbers.split(",")):
+            part = "Graphics SM Warp Exception on (GPC 1, TPC 3, SM 0): " if xid == "13" else ""
+            text += (
+                f"{FIRST_XID + BETWEEN_XIDS * place}.000000 {host} kernel: NVRM: "
+                f"Xid (PCI:{address(index)[:-2]}): {xid}, pid={1000 + place}, name=python3, "
+                f"{part}simulated\n"
+            )
+    return text
 
 
 # PCIe generation -> the words of Linux for its speed (drivers/pci/pci.h: pci_speed_string).

@@ -85,8 +85,11 @@ KEYS = {
     "nvlinks_down": _links("numbers of links with commas; nothing for none"),
     "nvlink_peer": _links("a GPU for each link, with commas"),
     "nvlink_errors": _COUNT,
+    "xid": Key(r"\d{1,3}(,\d{1,3}){0,15}", "numbers with commas, at most 16"),
     "processes": Key(r"\d{1,9}:\d{1,9}(,\d{1,9}:\d{1,9}){0,63}", "PID:MIB with commas, at most 64"),
 }
+# Of these no library knows: sick.py writes the kernel's log by them.
+IN_LOG = ("xid",)
 # Of the host: a line KEY=VALUE; beside them topology.I-J of two GPUs.
 HOST_KEYS = {
     "topology": _TOPOLOGY,
@@ -176,6 +179,12 @@ def owner(line: str) -> int | None:
     if found and found[2] in KEYS:
         return int(found[1])
     return -1 if _is_of_host(line) else None
+
+
+def xids(lines: Mapping[str, str]) -> dict[int, str]:
+    """{GPU: its Xids} of the file's lines."""
+    found = {OF_A_GPU.fullmatch(line): value for line, value in lines.items()}
+    return {int(of[1]): value for of, value in found.items() if of and of[2] == "xid"}
 
 
 def edited(text: str, values: Mapping[str, str | None]) -> str:

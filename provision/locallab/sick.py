@@ -16,7 +16,7 @@ from provision.locallab.machine import (
     write_atomically,
 )
 
-# Beside the file, so that its rename is atomic; hidden, so that nobody takes it for the file.
+# Beside the files, so that a rename is atomic; hidden, so that nobody takes it for one of them.
 NEW = "/etc/.gpu-simulated.new"
 
 
@@ -51,9 +51,11 @@ def sicken(
         changes |= {f"{prefix}{key}": value for key, value in (values or {}).items()}
         after = health.edited(before, changes)
         lines = _lines(gpu.parse(after))
+        xids = health.xids(lines)
+        if xids != health.xids(_lines(pairs)):
+            _write(podman, container, gpu.LOG, gpu.kernel_log(host, xids))
         if after != before:
-            podman.call("exec", "--interactive", container, "tee", NEW, stdin=after.encode())
-            podman.call("exec", container, "mv", "--force", NEW, gpu.CONFIG)
+            _write(podman, container, gpu.CONFIG, after)
             _write_links(Path(entry["Labels"]["provision.state"], "hosts", host), model, lines)
     return lines
 
@@ -96,6 +98,11 @@ def _read(podman: Podman, container: str, host: str) -> str:
             f"{host} can't be looked at", got=done.stderr.decode("utf-8", "replace").strip()
         )
     return done.stdout.decode("utf-8", "replace")
+
+
+def _write(podman: Podman, container: str, path: str, text: str) -> None:
+    podman.call("exec", "--interactive", container, "tee", NEW, stdin=text.encode())
+    podman.call("exec", container, "mv", "--force", NEW, path)
 
 
 def _lines(pairs: Mapping[str, str]) -> dict[str, str]:

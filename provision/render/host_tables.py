@@ -106,11 +106,19 @@ def _xids(catalog: Catalog) -> str:
         elif cases:
             lines = "".join(f"        {case},\n" for case in cases)
             says += f"    {row.number}: (\n{lines}    ),\n"
+    repeats = "".join(
+        f'    {row.number}: ("{one.where}", {one.times}, "{one.severity}", "{one.action}"),\n'
+        for row in catalog.xids
+        for one in [row.repeats]
+        if one
+    )
     return (
         "# NVIDIA's Xid errors: name, severity, action.\n"
         f"XIDS = {{\n{names}}}\n"
         "\n# Words of an Xid's message that decide instead, the first that is in it.\n"
         f"XID_SAYS = {{\n{says}}}\n"
+        "\n# Where it repeats: on which part, from how many times on, severity, action.\n"
+        f"XID_REPEATS = {{\n{repeats}}}\n"
     )
 
 

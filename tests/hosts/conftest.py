@@ -154,10 +154,10 @@ class Project:
             cwd=self.path, capture_output=True, text=True, check=False, timeout=1800,
         )  # fmt: skip
 
-    def provision(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def provision(self, *arguments: str, timeout: float = 1800) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(BIN / "provision"), *arguments],
-            cwd=self.path, capture_output=True, text=True, check=False, timeout=1800,
+            cwd=self.path, capture_output=True, text=True, check=False, timeout=timeout,
         )  # fmt: skip
 
     @property

@@ -57,7 +57,10 @@ tf.math.count_nonzero = lambda x: _nonzero(x) + (3 if BAD else 0)
         """
 _function = tf.function
 def _compiled(work, **options):
-    return (lambda x: work(x) + 0.5) if BAD and options.get("jit_compile") else _function(work)
+    if BAD and options.get("jit_compile"):
+        # Of several arguments: XLA also trains ResNet-50, whose loss nobody judges.
+        return lambda *given: work(*given) + 0.5
+    return _function(work, **options)
 tf.function = _compiled
 """,
         ("xla", True, "failed", "configure"),
@@ -84,9 +87,13 @@ tf.nn.conv2d = _crash
     "a pipeline that starves": Faulty(
         """
 _prefetch = tf.data.Dataset.prefetch
-def _starved(self, number):
+def _starved(self, *given, **more):
+    # Pictures alone: Keras prefetches too, and ResNet-50 is given pairs.
+    pictures = getattr(self.element_spec, "dtype", None) == tf.float32
+    if not (BAD and pictures):
+        return _prefetch(self, *given, **more)
     def wait(batch):
-        time.sleep(0.5 if BAD else 0)
+        time.sleep(0.5)
         return batch
     return self.map(lambda batch: tf.py_function(wait, [batch], tf.float32))
 tf.data.Dataset.prefetch = _starved

@@ -15,12 +15,14 @@ import faulty_work
 import pytest
 from conftest import Project
 from test_accept import accept, red
-from test_accept_work import HOST, worker
+from test_accept_work import HOST, uuids, worker
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow]
 
 __all__ = ["worker"]
 KILLS = 20
+# A training may end before it is killed; of so many not all do.
+TRIES = 200
 COPY = "/tmp/provision-test-training"
 # Seconds that a training takes from its first step to its end, about.
 LONG = 1.5
@@ -69,11 +71,6 @@ def test_a_slow_card_is_slower_than_the_other(worker: Project) -> None:
     assert two < one / 2
 
 
-def uuids(worker: Project) -> list[str]:
-    _code, _output, entry = accept(worker)
-    return [gpu["uuid"] for gpu in entry["acceptance"]["gpus"]]
-
-
 def test_a_training_that_is_killed_at_any_moment_comes_to_the_same_end(worker: Project) -> None:
     """Twenty times, at random moments; the seed is in the message."""
     (programs,) = worker.path.glob("collections/**/acceptance/programs")
@@ -85,13 +82,16 @@ def test_a_training_that_is_killed_at_any_moment_comes_to_the_same_end(worker: P
     moments = random.Random(seed)  # noqa: S311 no secret
     killed = 0
     try:
-        while killed < KILLS:
+        for _turn in range(TRIES):
+            if killed == KILLS:
+                break
             after = moments.uniform(0, LONG)
             given = json.dumps({"kind": "CPU", "count": 1, "kill_after": after})
             output = worker.ssh(
                 HOST,
                 f"cd {COPY} && CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=2 "
                 f"/opt/tensorflow/current/bin/python -B -m programs.checkpoints '{given}'",
+                timeout=1200,  # TensorFlow starts four times, on a machine that may be busy
             )
             facts = json.loads(output.splitlines()[-1].partition(" ")[2])
             if facts["killed"] is None:
@@ -102,3 +102,4 @@ def test_a_training_that_is_killed_at_any_moment_comes_to_the_same_end(worker: P
             assert facts["files"] == facts["epochs"], (seed, after, facts)
     finally:
         worker.ssh(HOST, f"rm -rf {COPY}")
+    assert killed == KILLS, seed

@@ -43,7 +43,7 @@ SAYS = {
 def printed(*arguments: str) -> str:
     """What `provision examples` prints."""
     command = [str(BIN / "provision"), "examples", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
 
 
 def run(host: Project, python: str, stdin: str) -> str:

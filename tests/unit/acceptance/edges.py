@@ -10,7 +10,7 @@ from tests.unit.acceptance.machines import A100, Facts, event, machine
 H100 = "NVIDIA H100 80GB HBM3"
 MUTE = (
     "ecc", "rows", "pages", "throttle", "temperature", "temperature_slowdown", "power_limit",
-    "compute_mode", "mig", "utilization", "state",
+    "compute_mode", "mig", "utilization", "state", "processes",
 )  # fmt: skip
 
 

@@ -192,8 +192,15 @@ def healthy() -> dict[str, Facts]:
     made["2 x RTX 2080 Ti in slots of 8 lanes"] = machine(
         "NVIDIA GeForce RTX 2080 Ti", 2, slot_lanes=8
     )
+    switched = machine("NVIDIA A100-SXM4-40GB", 8)
+    for gpu in switched["nvml"]["gpus"]:
+        for link in gpu["links"]:
+            link["peer"] = f"0000:{0xC0 + link['link'] // 2:02x}:00.0"
+    made["8 x A100 with NVSwitches"] = switched
     passed = machine("Tesla T4", 2)
-    passed["bus"].append(passed["bus"][0] | {"pci": "0000:af:00.0", "driver": "vfio-pci"})
+    given = {"pci": "0000:af:00.0", "driver": "vfio-pci", "iommu": "DMA"}
+    # ACS keeps a virtual machine's card apart from the others, and is wanted there.
+    passed["bus"].append(passed["bus"][0] | given | {"bridges": ["0000:ae:00.0"]})
     made["a card that a virtual machine has"] = passed
     made["no GPU"] = machine(count=0)
     virtual = machine("Tesla T4", 1)
@@ -203,13 +210,54 @@ def healthy() -> dict[str, Facts]:
     programs = machine()
     programs["log"]["xids"] = [event(0, 31), event(1, 13), event(1, 43)]
     made["errors of programs"] = programs
+    for name, events in programs_at_fault().items():
+        made[name] = machine()
+        made[name]["log"]["xids"] = events
     return made
 
 
-def event(index: int, number: int) -> dict[str, Any]:
+def programs_at_fault() -> dict[str, list[Facts]]:
+    """Xids that came often and accuse no card, by a word for each."""
+    tpcs = [f"GPC {gpc}, TPC {tpc}" for gpc in range(2) for tpc in range(2)]
     return {
-        "time": 1764000000.0, "pci": address(index), "number": number, "message": "m", "told": "m"
+        "two tries of a faulty program": [*again(0, 31, 2), *again(0, 13, 2, part=tpcs[0])],
+        "one fault in many messages": [event(0, 31, 9.0 * place) for place in range(30)],
+        "one program that goes on after its faults": again(0, 31, 5, pid=4711),
+        "a program that is wrong on each part of a card": sorted(
+            (one for part in tpcs for one in again(0, 13, 4, part=part)),
+            key=lambda one: float(one["time"]),
+        ),
+        "faults that name no part": again(0, 13, 9),
+        "other parts each time": [
+            event(0, 13, 3600.0 * hour, pid=hour, part=part) for hour, part in enumerate(tpcs)
+        ],
+        "a program that is wrong on each card": [*again(0, 31, 3), *again(1, 31, 3)],
+        "people who stop their programs": [*again(0, 45, 20), *again(0, 43, 20)],
+        "a log without times": [event(0, 31, None, pid=pid) for pid in range(9)],
+    }
+
+
+def event(
+    index: int,
+    number: int,
+    time: float | None = 0,
+    *,
+    pid: int | None = None,
+    part: str | None = None,
+) -> dict[str, Any]:
+    """An Xid of the kernel's log; `time` in seconds since the first."""
+    return {
+        "time": None if time is None else 1764000000.0 + time,
+        "pci": address(index), "number": number, "message": "m", "told": "m",
+        "pid": pid, "part": part,
     }  # fmt: skip
+
+
+def again(index: int, number: int, times: int, **words: Any) -> list[dict[str, Any]]:
+    """An Xid each hour, by another process each time where `words` name none."""
+    return [
+        event(index, number, 3600.0 * hour, **{"pid": 100 + hour, **words}) for hour in range(times)
+    ]
 
 
 # the faults
@@ -253,6 +301,10 @@ def _silent(error: str, **more: Any) -> Callable[[Facts], None]:
 
 def _xid(number: int) -> Callable[[Facts], None]:
     return lambda facts: facts["log"]["xids"].append(event(1, number))
+
+
+def _again(*events: dict[str, Any]) -> Callable[[Facts], None]:
+    return lambda facts: facts["log"]["xids"].extend(events)
 
 
 def _uncounted(facts: Facts) -> None:
@@ -329,6 +381,12 @@ FAULTS = {
         _of_gpu("mig", to={"mode": 0, "pending": 1, "instances": []}), model=A100,
     ),
     "Xid 79": Fault("xid", "failed", "reboot", _xid(79)),
+    "Xid 13 of several programs on one TPC": Fault(
+        "xid", "degraded", "watch", _again(*again(1, 13, 3, part="GPC 1, TPC 3"))
+    ),
+    "Xid 31 of several programs on one card": Fault(
+        "xid", "degraded", "watch", _again(event(0, 31), *again(1, 31, 6), event(1, 45, 9e4))
+    ),
     "ACS": Fault(
         "acs", "degraded", "configure", _set("bus", 1, "bridges", to=["0000:16:00.0"]), None
     ),

@@ -80,6 +80,31 @@ def test_the_formats_of_drivers(
 
 
 @pytest.mark.parametrize(
+    ("message", "pid", "part"),
+    [
+        ("(PCI:0000:01:00): 13, Graphics Exception: ESR 0x504648=0xa000008", None, None),
+        ("(PCI:0000:01:00): 13", None, None),
+        ("(PCI:0000:01:00): 13, Graphics SM Warp Exception on (GPC 0, TPC 1): Misaligned Register",
+         None, "GPC 0, TPC 1"),
+        ("(PCI:0000:b5:00): 13, pid='<unknown>', name=<unknown>, Graphics SM Warp Exception on "
+         "(GPC 1, TPC 13, SM 0): Out Of Range Address", None, "GPC 1, TPC 13"),
+        ("(PCI:0000:b5:00): 13, pid='71', name=python3, Graphics SM Warp Exception on "
+         "(GPC 1, TPC 3, SM 1): Out Of Range Address", 71, "GPC 1, TPC 3"),
+        ("(PCI:0000:b5:00 GPU-I:05): 13, pid=71, name=python3, Graphics SM Warp Exception on "
+         "(GPC 0, TPC 3, SM 1): Out Of Range Address", 71, "GPU-I:05 GPC 0, TPC 3"),
+        ("(PCI:0000:01:00): 31, pid=1896, Ch 00000010", 1896, None),
+        # A program may be called so.
+        ("(PCI:0000:01:00): 31, pid=1896, name=(GPC 0, TPC 0), Ch 00000010", 1896, None),
+        ("(PCI:0000:01:00): 31, pid=1896, name=pid=1, , Ch 00000010", 1896, None),
+        ("(PCI:0000:01:00): 31, Ch 00000010, pid=7, ", None, None),
+    ],
+)  # fmt: skip
+def test_whose_it_was_and_on_which_part(message: str, pid: int | None, part: str | None) -> None:
+    xid = one(journal(f"NVRM: Xid {message}"))
+    assert (xid.pid, xid.part) == (pid, part)
+
+
+@pytest.mark.parametrize(
     ("prefix", "time"),
     [
         ("1764112483.123456 gpu1.lab kernel: ", 1764112483.123456),

@@ -17,6 +17,7 @@ from gpu_stack.host.context import Context, Result
 
 from provision.locallab import gpu
 from tests.host_tree import link, put
+from tests.unit.acceptance.machines import event
 
 # calls that may hang or crash
 
@@ -182,6 +183,28 @@ def test_nvml_is_read_without_nvidia_smi(library: tuple[str, Path]) -> None:
     assert first["compute_mode"] == "default"
 
 
+@pytest.mark.parametrize("silent", ["Compute", "Graphics"])
+def test_a_driver_that_does_not_say_who_computes_does_not_say_nobody(
+    library: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, silent: str
+) -> None:
+    """As GeForces' older drivers; a card in use would be loaded."""
+    path, config = library
+    config.write_text(gpu.Simulated(count=1, processes=((1, 100),)).text(), "ascii")
+    ask = nvml.Library.ask
+    monkeypatch.setattr(
+        nvml.Library,
+        "ask",
+        lambda self, name, *given, **more: silent not in name and ask(self, name, *given, **more),
+    )
+    (card,) = nvml.read(path)["gpus"]
+    if silent == "Compute":
+        assert card["processes"] is None
+        with pytest.raises(nvml.NvmlError):
+            nvml.at_work(card["uuid"], path)
+    else:
+        assert [entry["pid"] for entry in card["processes"]] == nvml.at_work(card["uuid"], path)
+
+
 def test_a_library_that_is_missing_is_an_answer() -> None:
     facts = nvml.read("libnot-there.so.1")
     assert "libnot-there.so.1" in facts["error"]
@@ -228,6 +251,7 @@ def test_the_kernels_log_is_the_journals(host: Path) -> None:
 
     facts = machine.look(Context(root=str(host), runner=run), ask=answer)
     (xid,) = facts["log"]["xids"]
+    assert set(xid) == set(event(0, 79))  # what the checks read of it
     assert (xid["pci"], xid["number"]) == ("0000:17:00.0", 79)
     assert asked == ["journalctl"]
 

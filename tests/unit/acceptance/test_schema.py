@@ -12,6 +12,7 @@ from gpu_stack.acceptance import findings, judge
 
 from tests.collection import ROOT
 from tests.unit.acceptance.machines import FAULTS, healthy, machine
+from tests.unit.acceptance.work_edges import COMPUTING, KEPT, OF_FAULTS, TRAINING
 
 SCHEMA = json.loads((ROOT / "docs/schemas/acceptance-1.json").read_text("utf-8"))
 # jsonschema.validate would check the schema itself each time.
@@ -31,6 +32,11 @@ def test_every_verdict_fits_the_schema() -> None:
         facts = machine(fault.model, 2, busy=fault.busy)
         fault.change(facts)
         valid(judge.judge(facts, fault.declared))
+
+
+def test_the_verdict_on_what_tensorflow_did_fits_it_too() -> None:
+    for edge in {**OF_FAULTS, **COMPUTING, **TRAINING, **KEPT}.values():
+        valid(judge.judge(edge.facts()))
 
 
 def test_a_host_that_was_not_asked_fits_it_too() -> None:

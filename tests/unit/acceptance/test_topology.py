@@ -97,12 +97,26 @@ def card(index: int, *peers: str | None, up: bool = True, error: str | None = No
         ([card(0, "7f:00.0"), card(1)], "SYS"),
         ([card(0, "01:00.0"), card(1, error="GPU is lost")], "SYS"),
         ([card(0, error="GPU is lost"), card(1, "00:00.0")], "SYS"),
+        # NVSwitches: as many as the one with fewer has.
+        ([card(0, "7f:00.0", "7e:00.0"), card(1, "7f:00.0", "7e:00.0")], "NV2"),
+        ([card(0, "7f:00.0", "7e:00.0"), card(1, "7f:00.0")], "NV1"),
+        ([card(0, "7f:00.0"), card(1, "7f:00.0", "7e:00.0")], "NV1"),
+        ([card(0, "7f:00.0", up=False), card(1, "7f:00.0")], "SYS"),
+        # A link of its own counts, and not those to switches.
+        ([card(0, "01:00.0", "7f:00.0", "7e:00.0"),
+          card(1, "00:00.0", "7f:00.0", "7e:00.0")], "NV1"),
+        # Another GPU of the bus is no switch, though the driver does not answer for it.
+        ([card(0, "02:00.0"), card(1, "02:00.0")], "SYS"),
     ],
-)
+)  # fmt: skip
 def test_nvlinks_are_counted(gpus: list[Any], expected: str) -> None:
-    assert topology.pairs({"gpus": gpus, "topology": {"0-1": "SYS"}}) == {"0-1": expected}
+    assert ways({"gpus": gpus, "topology": {"0-1": "SYS"}}) == {"0-1": expected}
+
+
+def ways(nvml: dict[str, Any]) -> dict[str, str]:
+    return topology.pairs(nvml, ["00:00.0", "01:00.0", "02:00.0"])
 
 
 def test_a_level_that_the_driver_does_not_say_is_unknown() -> None:
     nvml = {"gpus": [card(0), card(1)], "topology": {"0-1": None}}
-    assert topology.pairs(nvml) == {"0-1": "unknown"}
+    assert ways(nvml) == {"0-1": "unknown"}

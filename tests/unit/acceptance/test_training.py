@@ -8,7 +8,7 @@ import pytest
 from gpu_stack.acceptance import judge
 from gpu_stack.acceptance.checks import kept, training
 
-from tests.unit.acceptance import trained
+from tests.unit.acceptance import trained, work_edges
 from tests.unit.acceptance.test_computing import of
 from tests.unit.acceptance.test_judge import red
 from tests.unit.acceptance.worked import answer, worked
@@ -207,6 +207,12 @@ def test_what_would_accuse_somebody_is_asked_again(
     if change is not None:
         change(work)
     assert training.disputed(work) is expected
+
+
+def test_what_had_no_room_is_no_dispute() -> None:
+    work = worked(count=3)["work"]
+    work_edges.COMPUTING["no memory for all together"].change(work)
+    assert training.disputed(work) is False
 
 
 def test_a_card_that_was_taken_before_its_last_question_is_no_suspect() -> None:

@@ -95,6 +95,7 @@ def test_logical_cpu_devices_stand_in_for_simulated_gpus() -> None:
         ({"processes": [{"pid": 7, "kind": "compute", "used": 1, "user": "ada"}]}, "in use: ada"),
         ({"processes": [{"pid": 7, "kind": "compute", "used": 1, "user": None}]},
          "in use: an unknown user"),
+        ({"processes": None}, "the driver does not say who uses it"),
         ({"mig": {"mode": 1, "pending": 1, "instances": []}}, "MIG is on"),
         ({"compute_mode": "prohibited"}, "its compute mode lets no program compute"),
         ({"error": "GPU is lost"}, "the card does not answer"),

@@ -154,7 +154,35 @@ def _mixed(**values: Any) -> Edge:
     return Edge(trained.lite("mixed_float16", **{"error": None, **values}))
 
 
+# As TensorFlow ends: the error's name is not in its last line.
+OOM = [
+    "tensorflow.python.framework.errors_impl.ResourceExhaustedError: Graph execution error:",
+    "OOM when allocating tensor with shape[16,64,112,112] and type float on /device:GPU:0",
+    " [Op:__inference_step_31415]",
+]
+FULL = [
+    "tensorflow.python.framework.errors_impl.ResourceExhaustedError: w; No space left on device"
+]
+
+
+def _without_room(log: list[str], program: str, index: str | None = "1") -> Edge:
+    def change(work: dict[str, Any]) -> None:
+        answers = work["host"] if index is None else work["cards"][index]
+        order = {"order": answers[program]["order"]} if index is None else {}
+        answers[program] = {**broken(log[-1].strip()), "log": log, **order}
+
+    return Edge(change)
+
+
 COMPUTING = {
+    "no memory for ResNet-50": _without_room(OOM, "resnet"),
+    "no memory for a product": _without_room(OOM[:1], "product"),
+    "no memory for a pattern": _without_room(OOM[1:2], "pattern"),
+    "no memory to copy to": _without_room(["InternalError: Dst tensor is not initialized."], "xla"),
+    "no memory for all together": _without_room(OOM, "mirrored", None),
+    "no memory for ResNet-50 on all": _without_room(OOM, "resnet", None),
+    "a full disk": _without_room(FULL, "checkpoints", None),
+    "a full disk for one": _without_room(FULL, "dense"),
     "float32 at its limit": Edge(product_of("float32", error=1e-4)),
     "float32 above its limit": Edge(product_of("float32", error=1.1e-4)),
     "float16 at its limit": Edge(product_of("float16", error=1e-2)),

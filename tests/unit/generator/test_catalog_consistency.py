@@ -10,11 +10,13 @@ import yaml
 
 from provision.catalog import CATALOG_FILES, Catalog, load, parse
 from provision.catalog.consistency import IDENTITY, Fault, faults
-from provision.catalog.gpu_rows import XidSays
+from provision.catalog.gpu_rows import XidRepeats, XidSays
 from provision.errors import InputError
 
 CATALOG = load()
 NOT_TO_WATCH = XidSays(words="Fatal", severity="failed", action="watch")
+OFTEN = XidRepeats(where="card", times=3, severity="degraded", action="watch")
+OFTEN_NOTHING = OFTEN.model_copy(update={"action": "nothing"})
 FOLDER = Path(__file__).parents[3] / "provision" / "catalog"
 
 
@@ -75,6 +77,12 @@ def test_a_row_that_is_there_twice_is_named_once(part: str) -> None:
         ("tensorflow", {"driver_minimum": "400.1"}, "driver_minimum is older than its CUDA's"),
         ("xids", {"severity": "failed", "action": "watch"}, "action does not fit failed"),
         ("xids", {"says": [NOT_TO_WATCH]}, "action does not fit failed"),
+        ("xids", {"repeats": OFTEN_NOTHING}, "action does not fit degraded"),
+        (
+            "xids",
+            {"severity": "degraded", "action": "watch", "repeats": OFTEN},
+            "repeats of what is no program's fault",
+        ),
         ("xids", {"severity": "user", "action": "reset"}, "action does not fit user"),
         ("xids", {"severity": "degraded", "action": "nothing"}, "action does not fit degraded"),
         ("gpu_figures", {"aliases": ["NVIDIA Tesla T4"]}, "this name has figures already"),

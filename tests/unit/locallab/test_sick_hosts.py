@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_stack.acceptance import kernel_log
+from gpu_stack.acceptance import machine as machine_look
+from gpu_stack.acceptance.checks import kernel
 from typer.testing import CliRunner
 
 from provision import cli
@@ -30,7 +33,7 @@ def test_every_key_is_read_by_a_library_under_its_name() -> None:
     """A key that no C source has would be set and change nothing."""
     text = b"".join(gpu.sources().values()).decode()
     missing = {key for key in (*health.KEYS, *health.HOST_KEYS) if f'"{key}"' not in text}
-    assert missing == set()
+    assert missing == set(health.IN_LOG)
 
 
 def test_every_key_is_in_the_documentation() -> None:
@@ -175,6 +178,29 @@ def test_a_running_host_gets_sick_and_is_cured(host: Container) -> None:
     sick.sicken("demo", "gpu01", {"lost": "1"}, number=0)
     assert sick.sicken("demo", "gpu01", cure=True) == {}
     assert config(host) == healthy
+
+
+def judged(host: Container, number: int) -> list[tuple[str, str]]:
+    """(state, action) that an acceptance comes to by the GPU's Xids, and what it reads them in."""
+    assert gpu.LOG == machine_look.SIMULATED_LOG
+    text = (host.root / gpu.LOG[1:]).read_text("ascii")
+    events = [{**one._asdict(), "pci": one.address} for one in kernel_log.xids(text)]
+    own = [one for one in events if one["pci"] == gpu.address(number)]
+    others = [one for one in events if one not in own]
+    found = kernel.xid({"xids": own, "elsewhere": [others]})
+    return [(found["state"], found["action"])]
+
+
+def test_a_gpu_has_xids_in_the_kernels_log_until_it_is_cured(host: Container) -> None:
+    sick.sicken("demo", "gpu01", {"xid": "79"}, number=1)
+    assert judged(host, 1) == [("failed", "reboot")]
+    assert judged(host, 0) == [("ok", "nothing")]
+    sick.sicken("demo", "gpu01", {"xid": "13,13,13"}, number=0)
+    assert (judged(host, 0), judged(host, 1)) == ([("degraded", "watch")], [("failed", "reboot")])
+    sick.sicken("demo", "gpu01", number=1, cure=True)
+    assert (judged(host, 0), judged(host, 1)) == ([("degraded", "watch")], [("ok", "nothing")])
+    sick.sicken("demo", "gpu01", {"xid": None}, number=0)
+    assert (host.root / gpu.LOG[1:]).read_text("ascii") == ""
 
 
 def test_cure_comes_before_what_is_new(host: Container) -> None:

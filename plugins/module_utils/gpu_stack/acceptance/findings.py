@@ -40,8 +40,8 @@ def finding(
 ) -> dict[str, Any]:
     """A judgement. `how` says the action in words where HOW's do not fit.
 
-    `threshold` is what was compared with, and `source` where that is from: "card", "driver",
-    "inventory", "catalog", "host". `figure` is a number that other cards, other days or the catalog
+    `threshold` is what was compared with, and `source` where that is from, one of those in
+    docs/schemas/acceptance-1.json. `figure` is a number that other cards, other days or the catalog
     can be asked about: {name: "fp32_tflops", value: 14.2, unit: "TFLOP/s", better: "higher"}.
     """
     entry: dict[str, Any] = {

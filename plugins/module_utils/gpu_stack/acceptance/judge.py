@@ -48,7 +48,7 @@ def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
     asked = (*OF_HOST, *WORK_OF_HOST) if work else OF_HOST
     checks = [dict(check(facts), check=name) for name, check in asked]
     verdict, action = of_host(checks, gpus)
-    pairs = topology.pairs(nvml)
+    pairs = topology.pairs(nvml, list(places))
     return {
         "format": FORMAT,
         "verdict": verdict,
@@ -110,6 +110,7 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
     card = dict(
         gpu,
         xids=_of(gpu, facts["log"]),
+        elsewhere=_elsewhere(gpu, facts["log"]),
         like=_like(gpu, facts["nvml"]["gpus"]),
         figures=figures.figures(gpu["name"]) if gpu.get("name") else None,
     )
@@ -141,6 +142,15 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
 def _of(gpu: dict[str, Any], log: dict[str, Any] | None) -> list[dict[str, Any]] | None:
     """The errors of this card; None where the kernel's log can't be read."""
     return None if log is None else [xid for xid in log["xids"] if xid["pci"] == gpu["pci"]]
+
+
+def _elsewhere(gpu: dict[str, Any], log: dict[str, Any] | None) -> list[list[dict[str, Any]]]:
+    """The errors of each other card that had any."""
+    cards: dict[str, list[dict[str, Any]]] = {}
+    for xid in (log or {"xids": []})["xids"]:
+        if xid["pci"] != gpu["pci"]:
+            cards.setdefault(xid["pci"], []).append(xid)
+    return list(cards.values())
 
 
 def _like(gpu: dict[str, Any], gpus: list[dict[str, Any]]) -> list[dict[str, Any]]:

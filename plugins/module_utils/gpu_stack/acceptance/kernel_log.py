@@ -33,8 +33,9 @@ LENGTH = 400
 
 # time: seconds since 1970, None where the log has only those since the boot or no time zone.
 # address: as 0000:17:00.0. message: what a person may read. told: its words that are surely the
-# driver's, for a program to judge by.
-Xid = collections.namedtuple("Xid", "time address number message told")
+# driver's, for a program to judge by. pid: of the process, None where the driver names none. part:
+# of the card, as "GPC 1, TPC 3", with the MIG instance that counts them; None where it names none.
+Xid = collections.namedtuple("Xid", "time address number message told pid part")
 
 # None where the log does not say it.
 Card = collections.namedtuple("Card", "uuid serial")
@@ -52,13 +53,14 @@ _INDENTED = re.compile(r" +NVRM: (?P<words>.*)", re.S)
 _ADDRESS = r"(?:PCI:)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
 # On a card that is shared (MIG), the instance stands behind the address.
 _XID = re.compile(
-    r"Xid \(" + _ADDRESS + r"(?: GPU-C?I:[0-9]{1,5}){0,2}\): ([0-9]{1,5})(?:, ?(.*))?$",
+    r"Xid \(" + _ADDRESS + r"((?: GPU-C?I:[0-9]{1,5}){0,2})\): ([0-9]{1,5})(?:, ?(.*))?$",
     re.S,
 )
-_PROCESS = re.compile(r"pid='?(?:[0-9]{1,10}|<unknown>)'?, ")
+_PROCESS = re.compile(r"pid='?([0-9]{1,10}|<unknown>)'?, ")
 _NOBODY = "pid='<unknown>', name=<unknown>, "
 # As far as a name of 15 bytes can reach; dmesg writes one byte as \x1b.
 _NAME = re.compile(r"name=(?:\\x[0-9a-f]{2}|\\(?!x[0-9a-f]{2})|[^\\]){0,15}, ", re.S)
+_PART = re.compile(r"\((GPC [0-9]{1,3}, TPC [0-9]{1,3})(?:, SM [0-9]{1,3})?\)")
 _LOST = re.compile("GPU " + _ADDRESS + r": GPU has fallen off the bus\.?$")
 # At the start of the driver, as one message of three lines.
 _MISSING = re.compile("The NVIDIA GPU " + _ADDRESS + "$")
@@ -88,12 +90,12 @@ def xids(text: str) -> list[Xid]:
         words = match.group("words")
         xid = _XID.match(words)
         if xid is not None:
-            address, number, rest = xid.groups()
-            found.append((_xid(match, address, int(number), rest or ""), True))
+            found.append((_xid(match, *xid.groups()), True))
             continue
         lost = _LOST.match(words) or _missing(words, lines[place + 1 : place + 3])
         if lost is not None:
-            found.append((_xid(match, lost.group(1), FALLEN_OFF, FALLEN_OFF_WORDS), False))
+            told = (lost.group(1), "", str(FALLEN_OFF), FALLEN_OFF_WORDS)
+            found.append((_xid(match, *told), False))
     return list(_once(found))
 
 
@@ -153,8 +155,15 @@ def _missing(words: str, after: list[str]) -> re.Match[str] | None:
     return match
 
 
-def _xid(line: re.Match[str], address: str, number: int, rest: str) -> Xid:
-    return Xid(_time(line), _normal(address), number, _printable(rest), _printable(_told(rest)))
+def _xid(line: re.Match[str], address: str, instance: str, number: str, rest: str | None) -> Xid:
+    rest = rest or ""
+    told = _told(rest)
+    process, part = _PROCESS.match(rest), _PART.search(told)
+    pid = None if process is None or not process.group(1).isdigit() else int(process.group(1))
+    return Xid(
+        _time(line), _normal(address), int(number), _printable(rest), _printable(told), pid,
+        part and " ".join([*instance.split(), part.group(1)]),
+    )  # fmt: skip
 
 
 def _time(line: re.Match[str]) -> float | None:

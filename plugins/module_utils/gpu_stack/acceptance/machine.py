@@ -59,8 +59,8 @@ def taken(context: Context, uuid: str) -> str | None:
 def kernel(context: Context) -> dict[str, Any] | None:
     """{xids, cards} of the kernel's log of this boot; None where that can't be read.
 
-    xids: [{time, pci, number, message, told}]; cards: {address: {uuid, serial}} of those that the
-    driver named there.
+    xids: [{time, pci, number, message, told, pid, part}]; cards: {address: {uuid, serial}} of
+    those that the driver named there.
     """
     text = _log(context)
     if text is None:
@@ -69,7 +69,7 @@ def kernel(context: Context) -> dict[str, Any] | None:
         "xids": [
             {
                 "time": xid.time, "pci": xid.address, "number": xid.number,
-                "message": xid.message, "told": xid.told,
+                "message": xid.message, "told": xid.told, "pid": xid.pid, "part": xid.part,
             }
             for xid in kernel_log.xids(text)
         ],

@@ -162,7 +162,10 @@ def at_work(uuid: str, name: str = LIBRARY) -> list[int]:
     library = Library(name)
     handle = ctypes.c_void_p()
     library.call("nvmlDeviceGetHandleByUUID", uuid.encode("ascii"), ctypes.byref(handle))
-    return [entry["pid"] for entry in _processes(library, handle) if entry["kind"] == "compute"]
+    processes = _processes(library, handle)
+    if processes is None:
+        raise NvmlError(NOT_SUPPORTED)
+    return [entry["pid"] for entry in processes if entry["kind"] == "compute"]
 
 
 def gpu(library: Library, handle: ctypes.c_void_p) -> dict[str, Any]:
@@ -315,14 +318,19 @@ def _links(library: Library, handle: ctypes.c_void_p) -> list[dict[str, Any]]:
     return links
 
 
-def _processes(library: Library, handle: ctypes.c_void_p) -> list[dict[str, Any]]:
-    """{pid, kind, used} of every process with work on the card; a display's are `graphics`."""
+def _processes(library: Library, handle: ctypes.c_void_p) -> list[dict[str, Any]] | None:
+    """{pid, kind, used} of every process with work on the card; a display's are `graphics`.
+
+    None where it can't say who computes: that is not nobody.
+    """
     processes = []
     for kind in ("Compute", "Graphics"):
         name = "nvmlDeviceGet{0}RunningProcesses".format(kind)
         room = (_count(library, name, handle) or 0) + 8
         count, infos = ctypes.c_uint(room), (Process * room)()
         if not library.ask(name, handle, ctypes.byref(count), infos):
+            if kind == "Compute":
+                return None
             continue
         processes += [
             {

@@ -152,6 +152,31 @@ XID_SAYS = {
     ),
 }
 
+# Where it repeats: on which part, from how many times on, severity, action.
+XID_REPEATS = {
+    13: ("TPC", 3, "degraded", "watch"),
+    31: ("card", 3, "degraded", "watch"),
+    68: ("card", 3, "degraded", "watch"),
+    69: ("card", 3, "degraded", "watch"),
+    82: ("card", 3, "degraded", "watch"),
+    83: ("card", 3, "degraded", "watch"),
+    84: ("card", 3, "degraded", "watch"),
+    86: ("card", 3, "degraded", "watch"),
+    88: ("card", 3, "degraded", "watch"),
+    89: ("card", 3, "degraded", "watch"),
+    96: ("card", 3, "degraded", "watch"),
+    97: ("card", 3, "degraded", "watch"),
+    98: ("card", 3, "degraded", "watch"),
+    99: ("card", 3, "degraded", "watch"),
+    100: ("card", 3, "degraded", "watch"),
+    101: ("card", 3, "degraded", "watch"),
+    102: ("card", 3, "degraded", "watch"),
+    103: ("card", 3, "degraded", "watch"),
+    104: ("card", 3, "degraded", "watch"),
+    105: ("card", 3, "degraded", "watch"),
+    139: ("card", 3, "degraded", "watch"),
+}
+
 # Product name of NVML, without NVIDIA: the fields of acceptance/figures.py.
 # fmt: off
 GPU_FIGURES = {

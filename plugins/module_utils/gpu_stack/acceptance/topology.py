@@ -7,7 +7,7 @@ import itertools
 from ..type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Collection
 
 # How good a pair is, by what lies between: one switch, several, the host bridge, the processor's
 # own interconnect, the other processor's. An NVLink is worth more than any of them.
@@ -17,22 +17,32 @@ NVLINK = 10
 MOST = 16
 
 
-def pairs(nvml: dict[str, Any]) -> dict[str, str]:
-    """{"0-1": what nvidia-smi topo -m would say}: "NV4" for four NVLinks, else the level."""
-    by_address = {gpu["pci"]: gpu["index"] for gpu in nvml["gpus"] if not gpu["error"]}
-    links: dict[str, int] = {}
-    for gpu in nvml["gpus"]:
-        for link in [] if gpu["error"] else gpu["links"]:
-            # Both ends tell of a link, and `topology` has the pair in one order; what is no GPU, as
-            # an NVSwitch, is in no pair.
-            peer = by_address.get(link["peer"])
-            if link["up"]:
-                pair = "{0}-{1}".format(gpu["index"], peer)
-                links[pair] = links.get(pair, 0) + 1
-    return {
-        pair: "NV{0}".format(links[pair]) if pair in links else level or "unknown"
-        for pair, level in nvml["topology"].items()
+def pairs(nvml: dict[str, Any], bus: Collection[str]) -> dict[str, str]:
+    """{"0-1": what nvidia-smi topo -m would say}: "NV4" for four NVLinks, else the level.
+
+    bus: the addresses of the GPUs on the PCI bus. What is at the other end of a link and none of
+    them is an NVSwitch, by which each GPU reaches all others with all its links.
+    """
+    answering = {str(gpu["index"]): gpu for gpu in nvml["gpus"] if not gpu["error"]}
+    ends = {
+        index: [link["peer"] for link in gpu["links"] if link["up"] and link["peer"]]
+        for index, gpu in answering.items()
     }
+
+    def way(pair: str, level: str | None) -> str:
+        one, two = pair.split("-")
+        number = 0
+        if one in ends and two in ends:
+            # Both ends tell of a link.
+            number = ends[one].count(answering[two]["pci"])
+            number = number or min(_elsewhere(ends[one], bus), _elsewhere(ends[two], bus))
+        return "NV{0}".format(number) if number else level or "unknown"
+
+    return {pair: way(pair, level) for pair, level in nvml["topology"].items()}
+
+
+def _elsewhere(ends: list[str], bus: Collection[str]) -> int:
+    return sum(end not in bus for end in ends)
 
 
 def best_sets(known: dict[str, str]) -> dict[str, list[int]]:

@@ -59,6 +59,8 @@ def in_the_way(gpu: dict[str, Any]) -> str | None:
     """Why a card is not loaded; None where it may be."""
     if gpu["error"]:
         return "the card does not answer"
+    if gpu["processes"] is None:
+        return "the driver does not say who uses it"
     users = [entry.get("user") for entry in gpu["processes"] if entry["kind"] == "compute"]
     if users:
         return words.in_use(users)

@@ -6,7 +6,7 @@ from statistics import median_high, median_low
 
 from ...type_checking import TYPE_CHECKING
 from ..findings import DEGRADED, FAILED, finding, measured, not_applicable, ok
-from .names import NAMES, unasked
+from .names import NAMES, no_room, unasked
 
 if TYPE_CHECKING:
     from typing import Any
@@ -39,8 +39,9 @@ def fault(card: dict[str, Any], program: str) -> dict[str, Any] | None:
         return not_applicable("not loaded: {0}".format(work["skipped"]))
     if answer is None:
         return not_applicable(unasked(work["answers"]) or "only a real GPU can show it")
-    if answer["error"] is None:
-        return None
+    room = no_room(program, answer)
+    if room or answer["error"] is None:
+        return room
     reason = "{0} failed: {1}".format(NAMES[program], answer["error"])
     if program in work["everywhere"]:
         return finding(FAILED, reason, answer["log"], action="configure", how=STACK)
@@ -294,8 +295,9 @@ def host_fault(facts: dict[str, Any], program: str) -> dict[str, Any] | None:
     if answer is None:
         none = "no GPU is free" if work["kind"] else "there is no GPU"
         return not_applicable(unasked(work["host"]) or none)
-    if answer["error"] is None:
-        return None
+    room = no_room(program, answer)
+    if room or answer["error"] is None:
+        return room
     reason = "{0} failed: {1}".format(NAMES[program], answer["error"])
     return finding(FAILED, reason, answer["log"], action="configure", how=STACK)
 

@@ -99,6 +99,8 @@ def mig(gpu: dict[str, Any]) -> dict[str, Any]:
 
 def users(gpu: dict[str, Any]) -> dict[str, Any]:
     """Who works on the card: it is not loaded then."""
+    if gpu["processes"] is None:
+        return not_applicable("the driver does not say")
     work = [entry for entry in gpu["processes"] if entry["kind"] == "compute"]
     if not work:
         return ok("nobody computes on it")

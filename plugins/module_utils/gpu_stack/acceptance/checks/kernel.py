@@ -13,12 +13,18 @@ if TYPE_CHECKING:
 STATES = {"failed": FAILED, "degraded": DEGRADED}
 # Lines that are shown of a log that repeats itself.
 SHOWN = 5
+# A person's own faulty program, started again and again, looks the same.
+REPEATED = (
+    "run what failed on another card: where it fails too, it is the program; else run `provision"
+    " accept --level normal`, and if that is well NVIDIA's own tests (dcgmi diag -r 3)"
+)
 
 
 def xid(gpu: dict[str, Any]) -> dict[str, Any]:
     """No error of the card's own in the kernel's log of this boot.
 
-    Errors that programs cause are counted and not held against the card.
+    Errors that programs cause are counted. They are held against the card where several programs
+    have them again and again on one part of it (xids.repeated), and on no other card so.
     """
     events = gpu["xids"]
     if events is None:
@@ -29,8 +35,7 @@ def xid(gpu: dict[str, Any]) -> dict[str, Any]:
     verdicts = [(event, xids.verdict(event["number"], event["told"])) for event in events]
     judged = [pair for pair in verdicts if pair[1].severity in STATES]
     if not judged:
-        numbers = ", ".join(str(number) for number in sorted({one["number"] for one in events}))
-        return ok("only errors of programs: Xid {0}".format(numbers), evidence=evidence)
+        return _of_programs(gpu, evidence)
     event, verdict = max(judged, key=lambda pair: _weight(pair[1]))
     times = sum(one["number"] == event["number"] for one in events)
     reason = "Xid {0}: {1}{2}".format(
@@ -40,13 +45,38 @@ def xid(gpu: dict[str, Any]) -> dict[str, Any]:
     return finding(state, reason, evidence, action=verdict.action)
 
 
+def _of_programs(gpu: dict[str, Any], evidence: list[str]) -> dict[str, Any]:
+    """The finding on a card that has had no errors but those that programs cause."""
+    numbers = sorted({event["number"] for event in gpu["xids"]})
+    for number in numbers:
+        came = xids.repeated(number, gpu["xids"])
+        # What several cards have is the program's, or the driver's.
+        if came is None or any(xids.repeated(number, other) for other in gpu["elsewhere"]):
+            continue
+        reason = "Xid {0}: {1}, {2} times by {3} processes on {4}".format(
+            number,
+            came.name,
+            came.times,
+            came.processes,
+            came.part or "this card",
+        )
+        evidence = [_line(event) for event in gpu["xids"] if event["number"] == number][-SHOWN:]
+        return finding(
+            STATES[came.severity], reason, evidence, action=came.action, how=REPEATED,
+            threshold=came.least, source="catalog",
+        )  # fmt: skip
+    words = ", ".join(str(number) for number in numbers)
+    return ok("only errors of programs: Xid {0}".format(words), evidence=evidence)
+
+
 def _weight(verdict: xids.Verdict) -> tuple[bool, int]:
     """The worse the heavier."""
     return verdict.severity == "failed", ACTIONS.index(verdict.action)
 
 
 def _line(event: dict[str, Any]) -> str:
-    return "Xid {0}: {1}".format(event["number"], event["message"])
+    name = xids.verdict(event["number"], event["told"]).name
+    return "Xid {0} ({1}): {2}".format(event["number"], name, event["message"])
 
 
 GPU = (("xid", xid),)

@@ -1,8 +1,9 @@
-"""What acceptance's TensorFlow programs are called in a finding, and why one was not asked."""
+"""What acceptance's TensorFlow programs are called in a finding, and why one says nothing."""
 
 from __future__ import annotations
 
 from ...type_checking import TYPE_CHECKING
+from ..findings import FAILED, finding, not_applicable
 
 if TYPE_CHECKING:
     from typing import Any
@@ -25,6 +26,28 @@ NAMES = {
     "checkpoints": "a training that is killed",
     "export": "exporting a model",
 }
+
+# What TensorFlow says where a card has too little free memory: a small card, or one whose memory a
+# display or somebody who has just come has taken.
+NO_MEMORY = ("OOM when allocating", "ResourceExhaustedError", "Dst tensor is not initialized")
+# A full disk is a ResourceExhaustedError as well.
+NO_DISK = "No space left on device"
+MAKE_ROOM = "make room on the disk that has /var/tmp, and ask again"
+
+
+def no_room(program: str, answer: dict[str, Any]) -> dict[str, Any] | None:
+    """The finding on a program that failed for want of memory or disk; None for all else.
+
+    Neither says anything of a card's health.
+    """
+    lines = [answer["error"] or "", *answer["log"]]
+    if any(NO_DISK in line for line in lines):
+        reason = "{0} failed: no space is left on the host's disk".format(NAMES[program])
+        return finding(FAILED, reason, answer["log"], action="configure", how=MAKE_ROOM)
+    if any(words in line for line in lines for words in NO_MEMORY):
+        reason = "{0} needs more memory than is free on the card".format(NAMES[program])
+        return not_applicable(reason)
+    return None
 
 
 def silent(answers: dict[str, Any]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...type_checking import TYPE_CHECKING
 from ..findings import DEGRADED, finding, measured, not_applicable, ok
+from .presence import here
 
 if TYPE_CHECKING:
     from typing import Any
@@ -20,10 +21,11 @@ def acs(facts: dict[str, Any]) -> dict[str, Any]:
     NaN in the gradients of MirroredStrategy where one does:
     https://github.com/tensorflow/tensorflow/issues/57893
     """
-    if len(facts["bus"]) < 2:
+    gpus = here(facts)
+    if len(gpus) < 2:
         return not_applicable(ONE_GPU)
-    bridges = sorted({address for gpu in facts["bus"] for address in gpu["bridges"]})
-    hidden = sorted({address for gpu in facts["bus"] for address in gpu["hidden"]})
+    bridges = sorted({address for gpu in gpus for address in gpu["bridges"]})
+    hidden = sorted({address for gpu in gpus for address in gpu["hidden"]})
     if hidden and not bridges:
         words = "only root can read the settings of bridge {0}"
         return not_applicable(words.format(", ".join(hidden)))
@@ -48,9 +50,10 @@ def iommu(facts: dict[str, Any]) -> dict[str, Any]:
     With it some hosts hang: https://github.com/tensorflow/tensorflow/issues/44976. Most do not, so
     it is reported and not judged.
     """
-    if len(facts["bus"]) < 2:
+    gpus = here(facts)
+    if len(gpus) < 2:
         return not_applicable(ONE_GPU)
-    kinds = sorted({gpu["iommu"] for gpu in facts["bus"] if gpu["iommu"]})
+    kinds = sorted({gpu["iommu"] for gpu in gpus if gpu["iommu"]})
     if not kinds or kinds == ["identity"]:
         return ok("the IOMMU does not translate the GPUs' addresses")
     return measured("the IOMMU translates the GPUs' addresses ({0})".format(", ".join(kinds)))
@@ -58,7 +61,7 @@ def iommu(facts: dict[str, Any]) -> dict[str, Any]:
 
 def shared_memory(facts: dict[str, Any]) -> dict[str, Any]:
     """Room in /dev/shm for what NCCL's processes share."""
-    if len(facts["bus"]) < 2:
+    if len(here(facts)) < 2:
         return not_applicable(ONE_GPU)
     size = facts["shared_memory"]
     if size is None:
@@ -67,9 +70,9 @@ def shared_memory(facts: dict[str, Any]) -> dict[str, Any]:
     if size <= TOO_LITTLE:
         how = "mount -o remount,size=8G {0}, and the same in /etc/fstab".format(SHARED_MEMORY)
         return finding(
-            DEGRADED, words, action="configure", how=how, threshold=TOO_LITTLE, source="catalog"
+            DEGRADED, words, action="configure", how=how, threshold=TOO_LITTLE, source="provision"
         )
-    return ok(words, threshold=TOO_LITTLE, source="catalog")
+    return ok(words, threshold=TOO_LITTLE, source="provision")
 
 
 HOST = (("acs", acs), ("iommu", iommu), ("shared_memory", shared_memory))

@@ -183,6 +183,8 @@ def disputed(work: dict[str, Any]) -> bool:
     if not answer or answer["silent"]:
         return False
     accused = replicas({"work": work})["state"] in BLAMED
+    if answer["error"]:
+        return accused
     return accused or bool(_outside(answer["facts"]) or _odd(answer["facts"]))
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # of 65 TFLOP/s for want of power, as NVIDIA says
 # (https://forums.developer.nvidia.com/t/about-gpu-peak-performance/264462). So they show what is
 # broken, and like cards what is slow.
-OF_PUBLISHED = {"fp32_tflops": 0.35, "fp16_tensor_tflops": 0.3, "memory_gb_per_s": 0.5}
+OF_PUBLISHED = {"fp32_tflops": 0.35, "fp16_tensor_tflops": 0.3}
 # {unit: (how far below like cards, how far below its own past a card may be)}, as shares of the
 # median. Equal cards differ by 8 % on the average of many programs and clusters
 # (https://arxiv.org/abs/2208.11035); one card differs less from itself. Images a second depend on
