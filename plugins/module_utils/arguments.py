@@ -19,7 +19,7 @@ MAPPING: dict[str, Any] = {"type": "dict", "default": {}}
 WAIT: dict[str, Any] = {"type": "int", "default": 600}
 # As the documentation's fragment `dkms_module` describes it.
 DKMS_MODULE: dict[str, Any] = {"type": "str", "default": "nvidia"}
-# As the documentation's fragment `exact_versions` describes them.
+# As the documentation's fragments `exact_versions` and `dpkg_wait` describe them.
 EXACT_VERSIONS: dict[str, Any] = {
     "reinstall": NAMES,
     "conffiles": NAMES,
@@ -27,6 +27,7 @@ EXACT_VERSIONS: dict[str, Any] = {
     "hint": TEXT,
     "suites": NAMES,
     "renewed": FLAG,
+    "wait": WAIT,
 }
 
 

@@ -132,7 +132,6 @@ from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
     MAPPING,
     NAMES,
     TEXT,
-    WAIT,
     one_of,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
@@ -161,7 +160,6 @@ ARGUMENTS = {
     "other_branch": NAMES,
     "may_switch": FLAG,
     **EXACT_VERSIONS,
-    "wait": WAIT,
 }
 
 

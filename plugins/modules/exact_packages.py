@@ -108,7 +108,6 @@ from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
     MAPPING,
     REQUIRED_TEXT,
     TEXT,
-    WAIT,
     one_of,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (
@@ -127,7 +126,6 @@ ARGUMENTS = {
     "unwanted": TEXT,
     "unwanted_words": TEXT,
     **EXACT_VERSIONS,
-    "wait": WAIT,
 }
 PACKAGES = {"present": package_install, "offered": package_install, "absent": package_removal}
 
