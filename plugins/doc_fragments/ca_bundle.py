@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The option `ca_bundle` of arguments.CA_BUNDLE."""
+    """The option `ca_bundle`."""
 
     DOCUMENTATION = r"""
 options:

@@ -9,7 +9,8 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 attributes:
   check_mode:
-    description: Says what it would do, and changes nothing on the host.
+    description: Changes nothing on the host, and says what it would do, in C(msg) where C(changed)
+      does not tell.
     support: full
 author:
   - The provision authors (!UNKNOWN)

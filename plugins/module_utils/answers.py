@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def run(
     arguments: dict[str, Any],
     function: Settler,
+    *refusals: type[Exception],
     addresses: bool = False,
     **checks: Any,
 ) -> None:
@@ -28,20 +29,25 @@ def run(
     module = AnsibleModule(argument_spec=arguments, supports_check_mode=True, **checks)
     if addresses:
         show_addresses_without_logins(module)
-    settle(module, function)
+    settle(module, function, *refusals)
 
 
-def settle(module: AnsibleModule, function: Settler) -> None:
+def settle(module: AnsibleModule, function: Settler, *refusals: type[Exception]) -> None:
     """Ends the module with what `function` returns for its parameters and check mode.
 
-    A refusal that it raises fails the module with its words; `warnings` become the module's.
+    A RefusalError, and what else is one here by `refusals`, fails the module with its words.
+    `warnings` become the module's; a `diff` that nobody asked for is left out.
     """
     try:
         result = function(module.params, module.check_mode)
     except RefusalError as error:
+        module.fail_json(msg=str(error), **error.result)
+    except refusals as error:
         module.fail_json(msg=str(error))
     for warning in result.pop("warnings", []):
         module.warn(warning)
+    if not module._diff:
+        result.pop("diff", None)
     module.exit_json(**result)
 
 

@@ -14,6 +14,7 @@ import os
 
 # mypy reads gpu_stack as a package of its own.
 from .gpu_stack.host.context import Result, run_program  # type: ignore[import-not-found]
+from .gpu_stack.host.refusal import RefusalError  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -195,3 +196,12 @@ def said(answer: Result, lines: int | None = None) -> str:
     errors = answer.err.splitlines()
     words = [answer.out.strip(), " / ".join(errors[-lines:] if lines else errors)]
     return f"It said (exit {answer.rc}): {' '.join(word for word in words if word)}"
+
+
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:  # noqa: ARG001
+    """The result of the module `gpu_proof`; RefusalError for the first wrong answer."""
+    proof = Proof(**params)
+    fault = proof.fault()
+    if fault:
+        raise RefusalError(fault, asked=proof.asked)
+    return {"changed": False, "asked": proof.asked}

@@ -13,6 +13,7 @@ description:
     other a copy is kept under that name before the entries leave it.
   - In check mode it says which files those are. There is no diff, for an address in them may hold
     a password.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   repository:
     description: Whose repository, by a name in a component's C(repositories.py), such as C(cuda).
@@ -22,7 +23,6 @@ options:
     description: The role's address for it, where that is not the vendor's own.
     type: str
     default: ""
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -46,12 +46,13 @@ signed_by:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    HIDDEN_TEXT,
+    REQUIRED_TEXT,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import other_sources
 
-ARGUMENTS = {
-    "repository": {"type": "str", "required": True},
-    "url": {"type": "str", "default": "", "no_log": True},
-}
+ARGUMENTS = {"repository": REQUIRED_TEXT, "url": HIDDEN_TEXT}
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ short_description: Bring missing or altered keys of the platform's package archi
 description:
   - Keeps altered keys as C(NAME.dpkg-old) and installs the package of the keys again. apt has
     proven its lists already, so it needs no key for that.
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:
   files:
     description: The keys that are missing or altered.
@@ -19,7 +20,6 @@ options:
     description: The package that holds them, as V(debian-archive-keyring).
     type: str
     required: true
-extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
@@ -38,14 +38,14 @@ kept:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    REQUIRED_NAMES,
+    REQUIRED_TEXT,
+    WAIT,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import archive_keys
 
-ARGUMENTS = {
-    "files": {"type": "list", "elements": "str", "required": True},
-    "package": {"type": "str", "required": True},
-    "wait": WAIT,
-}
+ARGUMENTS = {"files": REQUIRED_NAMES, "package": REQUIRED_TEXT, "wait": WAIT}
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ description:
     C(nvidia.yaml.provision-saved).
   - Fails where a specification is required and podman reads none, where the driver is missing (not
     in check mode), and where no valid one could be generated; the old file stays then.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   state:
     description: Whether the host is to have one.
@@ -35,7 +36,6 @@ options:
     type: list
     elements: str
     default: []
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -88,34 +88,26 @@ gone:
   returned: with C(state=absent)
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    NAMES,
+    PRESENT_OR_ABSENT,
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_container_toolkit import (  # noqa: E501
     cdi_specification,
 )
 
+ARGUMENTS = {
+    "state": PRESENT_OR_ABSENT,
+    "version": {"type": "str"},
+    "wish": one_of("auto", "required", default="auto"),
+    "packages": NAMES,
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "state": one_of("present", "absent", default="present"),
-            "version": {"type": "str"},
-            "wish": one_of("auto", "required", default="auto"),
-            "packages": {"type": "list", "elements": "str", "default": []},
-        },
-        required_if=[("state", "present", ["version"])],
-        supports_check_mode=True,
-    )
-    host, options = cdi_specification.host(), module.params
-    if options["state"] == "absent":
-        removed = cdi_specification.absent(host, options["packages"], module.check_mode)
-        module.exit_json(changed=bool(removed), gone=removed)
-    result, reason = cdi_specification.present(
-        host, options["version"], options["wish"], module.check_mode
-    )
-    if reason is not None:
-        module.fail_json(msg=reason, **result)
-    module.exit_json(**result)
+    run(ARGUMENTS, cdi_specification.settle, required_if=[("state", "present", ["version"])])
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ description:
     its configuration back and is started again. A pending restart is noted below
     C(/run/provision), and done by the next call where this one was interrupted or refused it.
   - In check mode nothing is written or restarted, and everything that would forbid it fails.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   runtime:
     description: The runtime that is configured.
@@ -51,7 +52,6 @@ options:
     description: containerd may be missing, for docker's package installs it.
     type: bool
     default: false
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -86,28 +86,23 @@ said:
   returned: in that case
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import FLAG, one_of
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_container_toolkit import (  # noqa: E501  one name
     runtimes,
 )
 
+ARGUMENTS = {
+    "runtime": one_of("docker", "containerd", "crio"),
+    "state": one_of("present", "absent", "restart_due", default="present"),
+    "wish": one_of("auto", "required", "none", default="auto"),
+    "engine": one_of("check", "distribution", "docker-ce", default="check"),
+    "comes_later": FLAG,
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "runtime": one_of("docker", "containerd", "crio"),
-            "state": one_of("present", "absent", "restart_due", default="present"),
-            "wish": one_of("auto", "required", "none", default="auto"),
-            "engine": one_of("check", "distribution", "docker-ce", default="check"),
-            "comes_later": {"type": "bool", "default": False},
-        },
-        supports_check_mode=True,
-    )
-    failed, result = runtimes.answer(module.params, module.check_mode)
-    if failed:
-        module.fail_json(**result)
-    module.exit_json(**result)
+    run(ARGUMENTS, runtimes.settle)
 
 
 if __name__ == "__main__":

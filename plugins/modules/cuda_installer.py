@@ -12,6 +12,7 @@ description:
   - A repository that is there and was not brought by this module is used as it is. One that stands
     in the way of a new one is kept under another name.
   - Refuses a directory in which others than root could replace the installer before it is unpacked.
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 options:
   state:
     description: With V(trusted) only the directory is judged. With V(absent) the installer is
@@ -40,7 +41,6 @@ options:
       without it waits for that and uses its result, or does again what failed.
     type: bool
     default: false
-extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 """
 
 EXAMPLES = r"""
@@ -67,14 +67,15 @@ removed:
   type: list
   elements: str
   returned: with state absent
-msg:
-  description: What would be done.
-  type: str
-  returned: in check mode, where it is to do
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import CA_BUNDLE, one_of
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    FLAG,
+    REQUIRED_TEXT,
+    TEXT,
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cuda import (
     installer,
 )
@@ -82,11 +83,11 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
 ARGUMENTS = {
     "state": one_of("present", "trusted", "absent", default="present"),
     "url": {"type": "str", "required": True, "no_log": True},
-    "sha256": {"type": "str", "default": ""},
-    "directory": {"type": "str", "required": True},
-    "repository": {"type": "str", "required": True},
-    "ca_bundle": CA_BUNDLE,
-    "begin": {"type": "bool", "default": False},
+    "sha256": TEXT,
+    "directory": REQUIRED_TEXT,
+    "repository": REQUIRED_TEXT,
+    "ca_bundle": TEXT,
+    "begin": FLAG,
 }
 
 

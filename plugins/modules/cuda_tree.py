@@ -10,6 +10,7 @@ description:
   - Finds directories as C(/usr/local/cuda-11.8) with the role's record, removes the packages that
     it names, gives nvcc's diverted profile back and removes what is empty then.
   - Packages that were on the host before the first run stay, as the receipt of the runs has it.
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:
   state:
     description: What is to be of the trees.
@@ -25,7 +26,6 @@ options:
     type: list
     elements: str
     required: true
-extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
@@ -44,13 +44,18 @@ removed:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT, one_of
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    REQUIRED_NAMES,
+    TEXT,
+    WAIT,
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cuda import trees
 
 ARGUMENTS = {
     "state": one_of("absent", default="absent"),
-    "keep": {"type": "str", "default": ""},
-    "packages": {"type": "list", "elements": "str", "required": True},
+    "keep": TEXT,
+    "packages": REQUIRED_NAMES,
     "wait": WAIT,
 }
 

@@ -15,6 +15,7 @@ description:
     put there is kept under another name.
   - Everybody may enter the directories on the way to the files, and root alone may write in those
     from O(root) on.
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 options:
   state:
     description: With V(absent) the versions that this module unpacked are removed, file by file as
@@ -85,7 +86,6 @@ options:
       current before.
     type: bool
     default: false
-extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 """
 
 EXAMPLES = r"""
@@ -132,33 +132,36 @@ begun:
   description: Whether the archive is fetched or unpacked now.
   type: bool
   returned: with begin
-msg:
-  description: What would be installed or removed, and why.
-  type: str
-  returned: in check mode, where it is to do
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import CA_BUNDLE, one_of
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    FLAG,
+    HIDDEN_TEXT,
+    PRESENT_OR_ABSENT,
+    REQUIRED_TEXT,
+    TEXT,
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cudnn import bring
 
 ARGUMENTS = {
-    "state": one_of("present", "absent", default="present"),
+    "state": PRESENT_OR_ABSENT,
     "root": {"type": "path", "required": True},
-    "version": {"type": "str", "required": True},
-    "cuda": {"type": "str", "required": True},
+    "version": REQUIRED_TEXT,
+    "cuda": REQUIRED_TEXT,
     "sha256": {"type": "str"},
-    "host_file": {"type": "str", "default": ""},
-    "controller_file": {"type": "str", "default": ""},
-    "archive": {"type": "str", "default": ""},
+    "host_file": TEXT,
+    "controller_file": TEXT,
+    "archive": TEXT,
     "urls": {"type": "list", "elements": "str", "default": [], "no_log": True},
-    "proxy": {"type": "str", "default": "", "no_log": True},
-    "ca_bundle": CA_BUNDLE,
-    "reinstall": {"type": "bool", "default": False},
+    "proxy": HIDDEN_TEXT,
+    "ca_bundle": TEXT,
+    "reinstall": FLAG,
     "keep_old": {"type": "bool", "default": True},
     "layout": one_of("versioned", "cuda", default="versioned"),
-    "tree": {"type": "str", "default": ""},
-    "begin": {"type": "bool", "default": False},
+    "tree": TEXT,
+    "begin": FLAG,
 }
 
 

@@ -12,6 +12,7 @@ description:
   - Refuses a source of the host's that has a password in its address and stands behind the new one.
     Everybody may read the new one, and apt would find no password there.
   - There is no diff, for what was in the file before may hold a password.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   component:
     description: The component of the stack; its option C(COMPONENT_mirror) is named in messages.
@@ -51,7 +52,6 @@ options:
     description: The key of that address, and of a mirror that the host's sources do not name.
     type: str
     default: ""
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -80,17 +80,24 @@ uris:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    FLAG,
+    HIDDEN_TEXT,
+    REQUIRED_NAMES,
+    REQUIRED_TEXT,
+    TEXT,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import debian_components
 
 ARGUMENTS = {
-    "component": {"type": "str", "required": True},
-    "title": {"type": "str", "required": True},
-    "components": {"type": "list", "elements": "str", "required": True},
-    "suites": {"type": "list", "elements": "str", "required": True},
-    "path": {"type": "str", "required": True},
-    "mirror": {"type": "str", "default": "", "no_log": True},
-    "always": {"type": "bool", "default": False},
-    "uri": {"type": "str", "default": ""},
+    "component": REQUIRED_TEXT,
+    "title": REQUIRED_TEXT,
+    "components": REQUIRED_NAMES,
+    "suites": REQUIRED_NAMES,
+    "path": REQUIRED_TEXT,
+    "mirror": HIDDEN_TEXT,
+    "always": FLAG,
+    "uri": TEXT,
     # A path; without no_log Ansible warns that its name looks like a secret's.
     "keyring": {"type": "str", "default": "", "no_log": False},
 }

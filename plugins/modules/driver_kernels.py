@@ -7,6 +7,7 @@ short_description: Name the kernels that need the driver's module, and their hea
 description:
   - The next kernel to boot and, outside a container, the running one. Changes nothing.
   - Fails where there is none.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   container:
     description: The host is a container, whose running kernel is the machine's that carries it.
@@ -16,7 +17,6 @@ options:
     description: The package of headers that follows the platform's kernel.
     type: str
     required: true
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -39,14 +39,12 @@ headers:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import FLAG, REQUIRED_TEXT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     module_kernels,
 )
 
-ARGUMENTS = {
-    "container": {"type": "bool", "default": False},
-    "platform": {"type": "str", "required": True},
-}
+ARGUMENTS = {"container": FLAG, "platform": REQUIRED_TEXT}
 
 
 def main() -> None:

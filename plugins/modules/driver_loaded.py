@@ -10,6 +10,7 @@ description:
     kernel said.
   - A module that the kernel does not take fails the task with the kernel's words and what to do.
   - Loads nothing where there is no GPU of NVIDIA's on the PCI bus.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   state:
     description: V(loaded) loads the module. V(rebooting) notes the reboot that is to come, so that
@@ -21,7 +22,6 @@ options:
     description: The version of the driver that is installed.
     type: str
     required: true
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -36,21 +36,17 @@ reason:
   description: Why it takes a reboot; empty where it takes none.
   type: str
   returned: success
-msg:
-  description: What would be done.
-  type: str
-  returned: in check mode, where something is to do
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import REQUIRED_TEXT, one_of
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     kernel_load,
 )
 
 ARGUMENTS = {
     "state": one_of("loaded", "rebooting", "without_nouveau", default="loaded"),
-    "version": {"type": "str", "required": True},
+    "version": REQUIRED_TEXT,
 }
 
 

@@ -7,16 +7,10 @@ short_description: Read what the compiler said where DKMS could not build the dr
 description:
   - Takes the errors out of the latest C(make.log) of a failed build of a version, below
     C(/var/lib/dkms). Changes nothing.
-options:
-  version:
-    description: The driver's version.
-    type: str
-    required: true
-  module:
-    description: What DKMS calls the platform's own module.
-    type: str
-    default: nvidia
-extends_documentation_fragment: [provision.gpu.common]
+extends_documentation_fragment:
+  - provision.gpu.common
+  - provision.gpu.dkms_module
+  - provision.gpu.driver_version
 """
 
 EXAMPLES = r"""
@@ -33,21 +27,20 @@ words:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    DKMS_MODULE,
+    REQUIRED_TEXT,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     make_log,
 )
 
+ARGUMENTS = {"version": REQUIRED_TEXT, "module": DKMS_MODULE}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "version": {"type": "str", "required": True},
-            "module": {"type": "str", "default": "nvidia"},
-        },
-        supports_check_mode=True,
-    )
-    module.exit_json(changed=False, words=make_log.words(**module.params))
+    run(ARGUMENTS, make_log.settle)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ description:
   - Asks C(modinfo) for the module that each of O(kernels) would load, and has DKMS build and
     install it where it is not of O(version). Versions of other drivers are removed from DKMS.
   - Fails with the compiler's line where the module cannot be built.
+extends_documentation_fragment:
+  - provision.gpu.common
+  - provision.gpu.dkms_module
+  - provision.gpu.driver_version
 options:
-  version:
-    description: The driver's version.
-    type: str
-    required: true
   kernels:
     description: Releases of the kernels to build for.
     type: list
@@ -23,11 +23,6 @@ options:
       sources below C(/usr/src) tell.
     type: str
     default: ""
-  module:
-    description: A further name below which to look for the compiler's output.
-    type: str
-    default: nvidia
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -49,22 +44,24 @@ removed:
   type: list
   elements: str
   returned: always
-msg:
-  description: What would be done.
-  type: str
-  returned: in check mode, where something is to build
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    DKMS_MODULE,
+    REQUIRED_NAMES,
+    REQUIRED_TEXT,
+    TEXT,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     dkms,
 )
 
 ARGUMENTS = {
-    "version": {"type": "str", "required": True},
-    "kernels": {"type": "list", "elements": "str", "required": True},
-    "platforms_own": {"type": "str", "default": ""},
-    "module": {"type": "str", "default": "nvidia"},
+    "version": REQUIRED_TEXT,
+    "kernels": REQUIRED_NAMES,
+    "platforms_own": TEXT,
+    "module": DKMS_MODULE,
 }
 
 

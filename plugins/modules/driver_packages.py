@@ -11,6 +11,11 @@ description:
     transaction is simulated. It is refused where apt would remove a package that is no part of a
     driver or change one that somebody holds; parts of a driver go only with O(may_switch).
   - In check mode nothing is refused and no list is fetched; apt may not have the source yet.
+extends_documentation_fragment:
+  - provision.gpu.common
+  - provision.gpu.dkms_module
+  - provision.gpu.dpkg_wait
+  - provision.gpu.exact_versions
 options:
   state:
     description: V(offered) checks all that V(present) checks and installs nothing. V(others_absent)
@@ -65,16 +70,6 @@ options:
         description: The one that follows the platform's kernel.
         type: str
         default: ""
-  module:
-    description: What DKMS calls the platform's own module; to find the compiler's output.
-    type: str
-    default: nvidia
-  conffiles:
-    description: Configuration files to replace where something is installed anew; each is kept as
-      C(NAME.dpkg-old).
-    type: list
-    elements: str
-    default: []
   others:
     description: Packages of a driver from another source.
     type: list
@@ -89,10 +84,6 @@ options:
     description: Other parts of a driver that cannot stay may be removed.
     type: bool
     default: false
-extends_documentation_fragment:
-  - provision.gpu.common
-  - provision.gpu.dpkg_wait
-  - provision.gpu.exact_versions
 """
 
 EXAMPLES = r"""
@@ -112,12 +103,12 @@ needed:
   type: bool
   returned: unless others_absent
 missing:
-  description: What is missing, or was, as C(name=version).
+  description: As of M(provision.gpu.exact_packages).
   type: list
   elements: str
   returned: unless others_absent
 again:
-  description: What has to be installed anew, or was, as C(name=version).
+  description: As of M(provision.gpu.exact_packages).
   type: list
   elements: str
   returned: unless others_absent
@@ -131,17 +122,16 @@ removed:
   type: list
   elements: str
   returned: with state others_absent
-msg:
-  description: What would be done.
-  type: str
-  returned: in check mode, where something is to do
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    DKMS_MODULE,
     EXACT_VERSIONS,
+    FLAG,
+    MAPPING,
     NAMES,
-    WAIT,
+    TEXT,
     one_of,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
@@ -150,10 +140,10 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
 
 ARGUMENTS = {
     "state": one_of("offered", "present", "others_absent", default="offered"),
-    "version": {"type": "str", "default": ""},
-    "packages": {"type": "dict", "default": {}},
+    "version": TEXT,
+    "packages": MAPPING,
     "parts": NAMES,
-    "dkms": {"type": "bool", "default": False},
+    "dkms": FLAG,
     "signed": NAMES,
     "headers": {
         "type": "dict",
@@ -161,16 +151,15 @@ ARGUMENTS = {
         "options": {
             "kernels": NAMES,
             "images": NAMES,
-            "flavour": {"type": "str", "default": ""},
-            "platform": {"type": "str", "default": ""},
+            "flavour": TEXT,
+            "platform": TEXT,
         },
     },
-    "module": {"type": "str", "default": "nvidia"},
+    "module": DKMS_MODULE,
     "others": NAMES,
     "other_branch": NAMES,
-    "may_switch": {"type": "bool", "default": False},
+    "may_switch": FLAG,
     **EXACT_VERSIONS,
-    "wait": WAIT,
 }
 
 

@@ -9,11 +9,11 @@ description:
     signed modules for each kernel that has none of O(version).
   - Of what apt offers for a kernel the newest is taken that is of O(version).
   - Under Secure Boot it fails where a kernel would not take its module, and says who signed it.
+extends_documentation_fragment:
+  - provision.gpu.common
+  - provision.gpu.dpkg_wait
+  - provision.gpu.driver_version
 options:
-  version:
-    description: The driver's version.
-    type: str
-    required: true
   kernels:
     description: Releases of the kernels.
     type: list
@@ -24,7 +24,6 @@ options:
     type: list
     elements: str
     required: true
-extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
@@ -41,25 +40,20 @@ packages:
   type: list
   elements: str
   returned: always
-msg:
-  description: What would be done.
-  type: str
-  returned: in check mode, where something is to be installed
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    REQUIRED_NAMES,
+    REQUIRED_TEXT,
+    WAIT,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     built_install,
 )
 
-REQUIRED = {"type": "list", "elements": "str", "required": True}
-ARGUMENTS = {
-    "version": {"type": "str", "required": True},
-    "kernels": REQUIRED,
-    "packages": REQUIRED,
-    "wait": WAIT,
-}
+REQUIRED = REQUIRED_NAMES
+ARGUMENTS = {"version": REQUIRED_TEXT, "kernels": REQUIRED, "packages": REQUIRED, "wait": WAIT}
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ description:
     reads a file in C(/etc/dkms/framework.conf.d); dkms 2, as of Debian 11, gets a C(sign_tool) in
     C(/etc/dkms/framework.conf), between two marks.
   - Shows no difference, for the key would be in it.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   state:
     description: V(absent) takes all of it away.
@@ -23,7 +24,6 @@ options:
     description: Its certificate, PEM.
     type: str
     default: ""
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -40,23 +40,19 @@ files:
   type: list
   elements: str
   returned: success
-msg:
-  description: What would be done.
-  type: str
-  returned: in check mode, where something is to do
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    HIDDEN_TEXT,
+    PRESENT_OR_ABSENT,
+    TEXT,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     signing_key,
 )
 
-ARGUMENTS = {
-    "state": one_of("present", "absent", default="present"),
-    "key": {"type": "str", "default": "", "no_log": True},
-    "certificate": {"type": "str", "default": ""},
-}
+ARGUMENTS = {"state": PRESENT_OR_ABSENT, "key": HIDDEN_TEXT, "certificate": TEXT}
 
 
 def main() -> None:

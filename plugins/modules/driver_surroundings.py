@@ -23,14 +23,13 @@ container:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import platform
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.platform import container
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    module.exit_json(changed=False, container=platform.container(Context()))
+    run({}, lambda _params, _check_mode: {"changed": False, "container": container(Context())})
 
 
 if __name__ == "__main__":

@@ -12,6 +12,10 @@ description:
     transaction is simulated. It is refused where apt would remove a package, change one that
     somebody holds, or bring one that matches O(unwanted).
   - In check mode only dpkg's records and the files are read; apt may not have the source yet.
+extends_documentation_fragment:
+  - provision.gpu.common
+  - provision.gpu.dpkg_wait
+  - provision.gpu.exact_versions
 options:
   component:
     description: Whose packages they are, as the ledger of the runs and the options name it.
@@ -52,10 +56,6 @@ options:
     description: What is said where one would.
     type: str
     default: ""
-extends_documentation_fragment:
-  - provision.gpu.common
-  - provision.gpu.dpkg_wait
-  - provision.gpu.exact_versions
 """
 
 EXAMPLES = r"""
@@ -100,16 +100,14 @@ removable:
   type: list
   elements: str
   returned: with state absent
-msg:
-  description: What would be done.
-  type: str
-  returned: in check mode, where something is to do
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
     EXACT_VERSIONS,
-    WAIT,
+    MAPPING,
+    REQUIRED_TEXT,
+    TEXT,
     one_of,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (
@@ -118,17 +116,16 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host impor
 )
 
 ARGUMENTS = {
-    "component": {"type": "str", "required": True},
+    "component": REQUIRED_TEXT,
     "title": {"type": "str", "default": "the packages"},
     "state": one_of("present", "offered", "absent", default="present"),
     "packages": {"type": "dict", "required": True},
-    "fetched": {"type": "dict", "default": {}},
-    "files": {"type": "dict", "default": {}},
+    "fetched": MAPPING,
+    "files": MAPPING,
     "source": {"type": "str", "default": "apt's"},
-    "unwanted": {"type": "str", "default": ""},
-    "unwanted_words": {"type": "str", "default": ""},
+    "unwanted": TEXT,
+    "unwanted_words": TEXT,
     **EXACT_VERSIONS,
-    "wait": WAIT,
 }
 PACKAGES = {"present": package_install, "offered": package_install, "absent": package_removal}
 

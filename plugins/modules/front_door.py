@@ -12,6 +12,7 @@ description:
   - With ACME the distribution's certbot asks once for a certificate and renews it by its own timer.
   - The packages, the program that renews the certificate and what comes from the controller are
     brought by the role C(gpu_front_door).
+extends_documentation_fragment: [provision.gpu.common]
 options:
   state:
     description:
@@ -101,7 +102,6 @@ options:
     description: Seconds in which the door must lead to each Jupyter, with C(state=proven).
     type: int
     default: 60
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -167,56 +167,58 @@ would:
   returned: where there is something to do
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_front_door.answer import (  # noqa: E501
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    FLAG,
+    MAPPING,
+    REQUIRED_TEXT,
+    TEXT,
+    one_of,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_front_door import (  # noqa: E501
     answer,
 )
 
 ACME = {
-    "agree": {"type": "bool", "default": False},
-    "email": {"type": "str", "default": ""},
-    "directory": {"type": "str", "required": True},
+    "agree": FLAG,
+    "email": TEXT,
+    "directory": REQUIRED_TEXT,
 }
 DOOR = {
-    "name": {"type": "str", "required": True},
+    "name": REQUIRED_TEXT,
     "port": {"type": "int", "required": True},
-    "address": {"type": "str", "required": True},
-    "tls": {"type": "str", "required": True},
-    "certificate": {"type": "str", "default": ""},
+    "address": REQUIRED_TEXT,
+    "tls": REQUIRED_TEXT,
+    "certificate": TEXT,
     # A path.
     "key": {"type": "str", "default": "", "no_log": False},
-    "redirect": {"type": "bool", "default": False},
-    "hsts": {"type": "bool", "default": False},
+    "redirect": FLAG,
+    "hsts": FLAG,
     "people": {"type": "list", "elements": "dict", "default": []},
     "acme": {"type": "dict", "options": ACME},
-    "given": {"type": "dict", "default": {}},
+    "given": MAPPING,
+}
+
+ARGUMENTS = {
+    "state": one_of("present", "absent", "looked", "proven", default="present"),
+    "door": {
+        "type": "dict",
+        "options": DOOR,
+        "required_if": [("tls", "acme", ["acme"])],
+    },
+    "site": TEXT,
+    "page": TEXT,
+    "waiting": TEXT,
+    "patience": {"type": "int", "default": 60},
 }
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "state": one_of("present", "absent", "looked", "proven", default="present"),
-            "door": {
-                "type": "dict",
-                "options": DOOR,
-                "required_if": [("tls", "acme", ["acme"])],
-            },
-            "site": {"type": "str", "default": ""},
-            "page": {"type": "str", "default": ""},
-            "waiting": {"type": "str", "default": ""},
-            "patience": {"type": "int", "default": 60},
-        },
+    run(
+        ARGUMENTS,
+        answer.settle,
         required_if=[("state", "present", ["door"]), ("state", "looked", ["door"])],
-        supports_check_mode=True,
     )
-    failed, result = answer(module.params, module.check_mode)
-    if failed:
-        module.fail_json(**result)
-    if not module._diff:
-        result.pop("diff", None)
-    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ description:
     and from C(gpu_suspects) what is settled.
   - Adds the figures to C(report/acceptance-history/) of the project, in check mode too.
   - Never fails for what it finds. C(hosts) says it.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   final:
     description: Whether to judge. Otherwise only the suspects are named, and nothing is written.
     type: bool
     default: true
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

@@ -9,13 +9,13 @@ description:
   - Fails with the holder's name where another run has it. Does nothing in check mode.
   - While it is held, reports the progress of long steps as events of the callback
     C(provision.gpu.report).
+extends_documentation_fragment: [provision.gpu.common]
 options:
   watch:
     description: Paths that show progress, C(cudnn_root) and C(tensorflow_root); and
       C(cudnn_file), the file on this machine that will be copied.
     type: dict
     default: {}
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

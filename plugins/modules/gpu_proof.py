@@ -14,6 +14,7 @@ description:
     program has a time limit. Changes nothing.
   - Through its action plugin, which is the ordinary way, a task needs no option; they are taken
     from C(gpu_lock), C(gpu_plan), C(gpu_left) and the host's variables.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   stack:
     description: The stack's row of C(gpu_lock.stacks).
@@ -36,7 +37,6 @@ options:
     description: C(cuda_profile), C(tensorflow_root) and C(gpu_env_xla_cuda_data_dir) of the host.
     type: dict
     required: true
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -52,26 +52,21 @@ asked:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.proof import Proof
+from ansible_collections.provision.gpu.plugins.module_utils import proof
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import FLAG, NAMES
+
+ARGUMENTS = {
+    "stack": {"type": "dict", "required": True},
+    "left_out": NAMES,
+    "gpus": {"type": "int", "required": True},
+    "simulated_gpu": FLAG,
+    "options": {"type": "dict", "required": True},
+}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "stack": {"type": "dict", "required": True},
-            "left_out": {"type": "list", "elements": "str", "default": []},
-            "gpus": {"type": "int", "required": True},
-            "simulated_gpu": {"type": "bool", "default": False},
-            "options": {"type": "dict", "required": True},
-        },
-        supports_check_mode=True,
-    )
-    proof = Proof(**module.params)
-    fault = proof.fault()
-    if fault:
-        module.fail_json(msg=fault, asked=proof.asked)
-    module.exit_json(changed=False, asked=proof.asked)
+    run(ARGUMENTS, proof.settle)
 
 
 if __name__ == "__main__":

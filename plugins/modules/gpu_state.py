@@ -18,6 +18,7 @@ description:
   - Looks at everything a locked GPU stack consists of, in one round trip, and returns the
     difference to the lock as an ordered list of changes.
   - Changes nothing. In check mode C(changed) is true when there is something to change.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   lock:
     description: The C(gpu_lock) of the project's C(lock.yml).
@@ -60,7 +61,6 @@ options:
   host:
     description: The host's name in the inventory, for the doctor's commands.
     type: str
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

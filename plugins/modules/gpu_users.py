@@ -11,6 +11,7 @@ description:
     run's own session, and compares the host's clock with the maintenance window.
   - Fails where the driver may not be changed, or the host not be rebooted, now. Changes nothing,
     and looks in check mode too. Nobody is ever logged out.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   before:
     description: What is going to be done, as in C(Not going to reboot). People are in the way of
@@ -36,7 +37,6 @@ options:
       the window has closed meanwhile.
     type: bool
     default: false
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -70,26 +70,25 @@ until:
   returned: where the window can be read
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    FLAG,
+    REQUIRED_TEXT,
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import interruption
+
+ARGUMENTS = {
+    "before": REQUIRED_TEXT,
+    "window": {"type": "raw"},
+    "logged_in_users": one_of("refuse", "wait", "ignore", default="refuse"),
+    "wait": {"type": "int", "default": 0},
+    "waited": FLAG,
+}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "before": {"type": "str", "required": True},
-            "window": {"type": "raw"},
-            "logged_in_users": one_of("refuse", "wait", "ignore", default="refuse"),
-            "wait": {"type": "int", "default": 0},
-            "waited": {"type": "bool", "default": False},
-        },
-        supports_check_mode=True,
-    )
-    result, reason = interruption.ask(interruption.host(), **module.params)
-    if reason is not None:
-        module.fail_json(msg=reason, **result)
-    module.exit_json(changed=False, **result)
+    run(ARGUMENTS, interruption.settle)
 
 
 if __name__ == "__main__":

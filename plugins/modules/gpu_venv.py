@@ -16,6 +16,7 @@ description:
   - An environment to which people added files is kept as C(NAME.save) when it is replaced or
     removed.
   - An environment that a process uses is not changed, replaced or removed; none is ever ended.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   state:
     description:
@@ -113,7 +114,6 @@ options:
     description: An earlier task of this run began it; wait for its result.
     type: bool
     default: false
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""

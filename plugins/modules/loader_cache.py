@@ -9,6 +9,7 @@ short_description: Rebuild the dynamic loader's cache where it lacks libraries
 description:
   - Runs C(ldconfig) where the loader does not find a soname, finds it at another path, or does
     not know a directory that holds libraries.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   libraries:
     description: The paths of which the loader has to take one, by soname. With none any file will
@@ -24,7 +25,6 @@ options:
     description: Rebuild it in any case, as the libraries or the loader's settings have changed.
     type: bool
     default: false
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -42,34 +42,15 @@ outdated:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import loader
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import (
-    Context,
-    run_program,
-)
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import FLAG, MAPPING, NAMES
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import loader_cache
 
-# Seconds for ldconfig, which reads each library's beginning.
-PATIENCE = 600.0
+ARGUMENTS = {"libraries": MAPPING, "directories": NAMES, "renewed": FLAG}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "libraries": {"type": "dict", "default": {}},
-            "directories": {"type": "list", "elements": "str", "default": []},
-            "renewed": {"type": "bool", "default": False},
-        },
-        supports_check_mode=True,
-    )
-    params = module.params
-    outdated = loader.outdated(Context(), params["libraries"], params["directories"])
-    changed = bool(params["renewed"] or outdated)
-    if changed and not module.check_mode:
-        answer = run_program([loader.PROGRAM], patience=PATIENCE)
-        if answer.rc != 0:
-            module.fail_json(msg=f"ldconfig failed: {answer.err.strip() or answer.out.strip()}")
-    module.exit_json(changed=changed, outdated=outdated)
+    run(ARGUMENTS, loader_cache.settle)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ description:
   - With V(absent) the files go. One that was edited is kept as C(NAME.save), and a C(NAME.save)
     that is there as C(NAME.save.~1~) and so on.
   - Templates are rendered by the action plugin of the same name.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   state:
     description: Whether the files are to be there.
@@ -102,7 +103,6 @@ options:
     type: list
     elements: str
     default: []
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -139,58 +139,47 @@ kept:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (
-    managed_files,
-    owned_files,
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    FLAG,
+    NAMES,
+    PRESENT_OR_ABSENT,
+    REQUIRED_TEXT,
+    TEXT,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import managed_files
 
 FILE = {
-    "dest": {"type": "str", "required": True},
+    "dest": REQUIRED_TEXT,
     "src": {"type": "str"},
     "content": {"type": "str"},
     "mode": {"type": "str", "default": "0644"},
-    "directory": {"type": "bool", "default": False},
-    "backup": {"type": "bool", "default": False},
+    "directory": FLAG,
+    "backup": FLAG,
     "wanted": {"type": "bool", "default": True},
     "unrendered": {"type": "str"},
 }
 OWNED = {
-    "pattern": {"type": "str", "required": True},
-    "needed_by": {"type": "str", "default": ""},
-    "saying": {"type": "str", "default": ""},
+    "pattern": REQUIRED_TEXT,
+    "needed_by": TEXT,
+    "saying": TEXT,
 }
-STRINGS = {"type": "list", "elements": "str", "default": []}
+
+ARGUMENTS = {
+    "state": PRESENT_OR_ABSENT,
+    "files": {"type": "list", "elements": "dict", "default": [], "options": FILE},
+    "modes": NAMES,
+    "follow": FLAG,
+    "component": TEXT,
+    "part": TEXT,
+    "owned": {"type": "list", "elements": "dict", "default": [], "options": OWNED},
+    "others": NAMES,
+    "emptied": NAMES,
+}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "files": {"type": "list", "elements": "dict", "default": [], "options": FILE},
-            "modes": STRINGS,
-            "follow": {"type": "bool", "default": False},
-            "component": {"type": "str", "default": ""},
-            "part": {"type": "str", "default": ""},
-            "owned": {"type": "list", "elements": "dict", "default": [], "options": OWNED},
-            "others": STRINGS,
-            "emptied": STRINGS,
-        },
-        supports_check_mode=True,
-    )
-    context, params = Context(), module.params
-    try:
-        owned = owned_files.paths(context, params["owned"])
-        result = managed_files.settle(
-            context, params, [*params["others"], *owned], module.check_mode
-        )
-    except (managed_files.RefusalError, OSError) as error:
-        module.fail_json(msg=str(error))
-    differences = result.pop("differences")
-    if module._diff:
-        result["diff"] = differences
-    module.exit_json(changed=bool(differences), **result)
+    run(ARGUMENTS, managed_files.settle, OSError)
 
 
 if __name__ == "__main__":

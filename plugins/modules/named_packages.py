@@ -12,6 +12,7 @@ description:
   - Unlike M(ansible.builtin.apt) it does not need python3-apt, whose installation would fetch the
     lists of every source and fail with any of them. It fetches no lists.
   - In check mode apt simulates the installation.
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:
   names:
     description: The packages. C(name=version) asks for a version, or with a C(*) at its end for any
@@ -33,7 +34,6 @@ options:
     description: Whether services that come with the packages are started.
     type: bool
     default: true
-extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
@@ -62,13 +62,17 @@ packages:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    FLAG,
+    REQUIRED_NAMES,
+    WAIT,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import named_packages
 
 ARGUMENTS = {
-    "names": {"type": "list", "elements": "str", "required": True},
+    "names": REQUIRED_NAMES,
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "force": {"type": "bool", "default": False},
+    "force": FLAG,
     "start": {"type": "bool", "default": True},
     "wait": WAIT,
 }

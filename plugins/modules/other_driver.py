@@ -8,6 +8,7 @@ description:
   - Compares dpkg's records, the role's own pins and the uninstaller of NVIDIA's C(.run) file with
     O(source). Changes nothing.
   - Fails where another driver is there and O(switch) does not let the run remove it.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   source:
     description: Where the driver is to come from.
@@ -23,7 +24,6 @@ options:
     description: V(switch) lets the run remove another driver.
     type: str
     default: refuse
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -65,6 +65,7 @@ here:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import NAMES
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.nvidia_driver import (  # noqa: E501
     other_driver,
 )
@@ -75,7 +76,7 @@ ARGUMENTS = {
         "choices": ["distribution", "network", "runfile"],
         "required": True,
     },
-    "parts": {"type": "list", "elements": "str", "default": []},
+    "parts": NAMES,
     "switch": {"type": "str", "default": "refuse"},
 }
 

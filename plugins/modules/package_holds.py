@@ -11,6 +11,7 @@ description:
     packages stay.
   - The holds are read when the task runs, as apt drops that of a package which it reinstalls or
     downgrades.
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:
   names:
     description: The packages of the caller, whose holds are its own.
@@ -21,7 +22,6 @@ options:
     description: Whether they are held; C(false) releases them.
     type: bool
     required: true
-extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
@@ -40,14 +40,10 @@ packages:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import REQUIRED_NAMES, WAIT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import apt_commands
 
-ARGUMENTS = {
-    "names": {"type": "list", "elements": "str", "required": True},
-    "hold": {"type": "bool", "required": True},
-    "wait": WAIT,
-}
+ARGUMENTS = {"names": REQUIRED_NAMES, "hold": {"type": "bool", "required": True}, "wait": WAIT}
 
 
 def main() -> None:

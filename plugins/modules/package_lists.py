@@ -15,13 +15,13 @@ description:
   - Unlike M(ansible.builtin.apt) it does not need python3-apt, which cannot be installed while a
     package is broken. The lists are a cache and are never counted as a change; in check mode
     nothing is fetched.
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:
   suites:
     description: The platform's own suites, one of which has to answer.
     type: list
     elements: str
     default: []
-extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
@@ -66,25 +66,15 @@ words:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import NAMES, WAIT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import package_lists
+
+ARGUMENTS = {"suites": NAMES, "wait": WAIT}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "suites": {"type": "list", "elements": "str", "default": []},
-            "wait": WAIT,
-        },
-        supports_check_mode=True,
-    )
-    if module.check_mode:
-        module.exit_json(changed=False, **package_lists.nothing())
-    result = package_lists.fetch(**module.params)
-    if result["locked"]:
-        module.fail_json(msg="Another apt is at work. " + result["words"], **result)
-    module.exit_json(changed=False, **result)
+    run(ARGUMENTS, package_lists.settle)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ description:
     keys whose fingerprints are expected. Fails where there is none of them, or no gpg to compare.
   - gpg works in a directory that is removed again. Nothing is written to the host, so there is
     never a change; in check mode nothing is fetched, and no key returned.
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 options:
   fingerprints:
     description: Fingerprints of the keys that are expected, of 40 hexadecimal digits each.
@@ -49,7 +50,6 @@ options:
     description: What was left as it was after a refusal; empty for all of the host.
     type: str
     default: ""
-extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 """
 
 EXAMPLES = r"""
@@ -70,20 +70,25 @@ key:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import CA_BUNDLE
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    HIDDEN_TEXT,
+    REQUIRED_NAMES,
+    REQUIRED_TEXT,
+    TEXT,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import repository_key
 
 ARGUMENTS = {
-    "fingerprints": {"type": "list", "elements": "str", "required": True},
-    "text": {"type": "str", "default": ""},
-    "directory": {"type": "str", "default": ""},
-    "url": {"type": "str", "default": "", "no_log": True},
-    "ca_bundle": CA_BUNDLE,
+    "fingerprints": REQUIRED_NAMES,
+    "text": TEXT,
+    "directory": TEXT,
+    "url": HIDDEN_TEXT,
+    "ca_bundle": TEXT,
     "place": {"type": "str", "required": True, "no_log": True},
-    "owner": {"type": "str", "required": True},
-    "given": {"type": "str", "default": ""},
+    "owner": REQUIRED_TEXT,
+    "given": TEXT,
     "renewed": {"type": "str", "default": "lock again"},
-    "untouched": {"type": "str", "default": ""},
+    "untouched": TEXT,
 }
 
 

@@ -12,6 +12,10 @@ description:
   - A repository that apt cannot use is no failure of the task; C(usable) says it. Fails where
     another apt is at work for longer than C(wait).
   - The lists are a cache and are never counted as a change; in check mode nothing is fetched.
+extends_documentation_fragment:
+  - provision.gpu.common
+  - provision.gpu.ca_bundle
+  - provision.gpu.dpkg_wait
 options:
   uri:
     description: The repository's address, without a password.
@@ -33,10 +37,6 @@ options:
     description: The armored text of the key that signs it.
     type: str
     required: true
-extends_documentation_fragment:
-  - provision.gpu.common
-  - provision.gpu.ca_bundle
-  - provision.gpu.dpkg_wait
 """
 
 EXAMPLES = r"""
@@ -78,31 +78,29 @@ locked:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import CA_BUNDLE, WAIT
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    HIDDEN_TEXT,
+    REQUIRED_TEXT,
+    TEXT,
+    WAIT,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import repository_trial
+
+ARGUMENTS = {
+    "uri": REQUIRED_TEXT,
+    "login": HIDDEN_TEXT,
+    "suite": REQUIRED_TEXT,
+    "components": TEXT,
+    # A public key; without no_log Ansible warns that its name looks like a secret's.
+    "key": {"type": "str", "required": True, "no_log": False},
+    "ca_bundle": TEXT,
+    "wait": WAIT,
+}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "uri": {"type": "str", "required": True},
-            "login": {"type": "str", "default": "", "no_log": True},
-            "suite": {"type": "str", "required": True},
-            "components": {"type": "str", "default": ""},
-            # A public key; without no_log Ansible warns that its name looks like a secret's.
-            "key": {"type": "str", "required": True, "no_log": False},
-            "ca_bundle": CA_BUNDLE,
-            "wait": WAIT,
-        },
-        supports_check_mode=True,
-    )
-    if module.check_mode:
-        module.exit_json(changed=False, **repository_trial.judge(0, ""))
-    result = repository_trial.fetch(**module.params)
-    if result["locked"]:
-        module.fail_json(msg="Another apt is at work. " + " ".join(result["errors"]), **result)
-    module.exit_json(changed=False, **result)
+    run(ARGUMENTS, repository_trial.settle)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ description:
     its owner; a copy of the old file is kept beside it.
   - Each file is read and written by a process that has become its user for good, within 30 s. A
     file that can't be changed is no failure; the reason is returned.
+extends_documentation_fragment: [provision.gpu.common]
 options:
   users:
     description: Names of users.
@@ -23,7 +24,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-extends_documentation_fragment: [provision.gpu.common]
 """
 
 EXAMPLES = r"""
@@ -44,30 +44,20 @@ left:
   returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    PRESENT_OR_ABSENT,
+    REQUIRED_NAMES,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_env import (
     shell_startup,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
+
+ARGUMENTS = {"users": REQUIRED_NAMES, "state": PRESENT_OR_ABSENT}
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "users": {"type": "list", "elements": "str", "required": True},
-            "state": one_of("present", "absent", default="present"),
-        },
-        supports_check_mode=True,
-    )
-    present = module.params["state"] == "present"
-    result = shell_startup.write(Context(), module.params["users"], present, module.check_mode)
-    # The rest of the file is private to its user, and not in the diff.
-    block = shell_startup.BLOCK
-    before, after = ("", block) if present else (block, "")
-    diff = [{"before_header": path, "after_header": path, "before": before, "after": after}
-            for path in result["files"]]  # fmt: skip
-    module.exit_json(changed=bool(result["files"]), diff=diff, **result)
+    run(ARGUMENTS, shell_startup.settle)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ description:
   - Configures packages that a killed run, a full disk or a power cut left half way, and installs
     what they depend on. None is removed but those of O(ours) that dpkg can only install anew.
   - Fails where somebody else's package cannot be finished, in dpkg's words.
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:
   ours:
     description: Packages that the steps which follow install anyway; they may stay unfinished.
@@ -24,7 +25,6 @@ options:
       where a module cannot be built.
     type: bool
     default: false
-extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
@@ -41,17 +41,17 @@ unfinished:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import WAIT
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    FLAG,
+    NAMES,
+    REQUIRED_NAMES,
+    WAIT,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import (
     unfinished_packages,
 )
 
-ARGUMENTS = {
-    "ours": {"type": "list", "elements": "str", "required": True},
-    "tolerated": {"type": "list", "elements": "str", "default": []},
-    "kernels": {"type": "bool", "default": False},
-    "wait": WAIT,
-}
+ARGUMENTS = {"ours": REQUIRED_NAMES, "tolerated": NAMES, "kernels": FLAG, "wait": WAIT}
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ description:
   - Refuses an image in which Jupyter, sshd or TensorBoard is missing and needed. Nobody's workspace
     is touched.
   - In check mode nothing is brought.
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.workspace_image]
 options:
   archive:
     description: Where the tar file of the image or of its base lies on the host.
@@ -29,7 +30,6 @@ options:
     elements: str
     choices: [jupyter, ssh, tensorboard]
     default: []
-extends_documentation_fragment: [provision.gpu.common, provision.gpu.workspace_image]
 """
 
 EXAMPLES = r"""
@@ -47,7 +47,8 @@ reference:
   returned: success
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.provision.gpu.plugins.module_utils.answers import run
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import HIDDEN_TEXT, TEXT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_workspace import (  # noqa: E501
     images,
     parameters,
@@ -56,32 +57,23 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
     RefusedError,
 )
 
+ARGUMENTS = {
+    "image": parameters.IMAGE,
+    "archive": TEXT,
+    "containerfile": TEXT,
+    "proxy": HIDDEN_TEXT,
+    "parts": {
+        "type": "list",
+        "elements": "str",
+        "choices": ["jupyter", "ssh", "tensorboard"],
+        "default": [],
+    },
+}
+
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "image": parameters.IMAGE,
-            "archive": {"type": "str", "default": ""},
-            "containerfile": {"type": "str", "default": ""},
-            # An address may carry a password.
-            "proxy": {"type": "str", "default": "", "no_log": True},
-            "parts": {
-                "type": "list",
-                "elements": "str",
-                "choices": ["jupyter", "ssh", "tensorboard"],
-                "default": [],
-            },
-        },
-        supports_check_mode=True,
-    )
-    if "@" not in module.params["proxy"]:
-        # Else docker's sentence about a proxy that does not answer could not name it.
-        module.no_log_values.discard(module.params["proxy"])
-    try:
-        changed = images.bring(module.params, dry=module.check_mode)
-    except (RefusedError, OSError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=changed, reference=parameters.reference(module.params["image"]))
+    # docker's sentence about a proxy that does not answer names it.
+    run(ARGUMENTS, images.settle, RefusedError, OSError, addresses=True)
 
 
 if __name__ == "__main__":

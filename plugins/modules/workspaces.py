@@ -13,6 +13,7 @@ description:
     removes them where nobody has one.
   - docker must have the image, see M(provision.gpu.workspace_image).
   - In check mode nothing is changed, and what would forbid it fails.
+extends_documentation_fragment: [provision.gpu.common, provision.gpu.workspace_image]
 options:
   state:
     description:
@@ -64,7 +65,6 @@ options:
     description: Seconds in which each workspace must answer, with C(state=proven).
     type: int
     default: 180
-extends_documentation_fragment: [provision.gpu.common, provision.gpu.workspace_image]
 """
 
 EXAMPLES = r"""
@@ -147,7 +147,8 @@ proven:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import one_of
+from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import TEXT, one_of
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_workspace import (  # noqa: E501
     parameters,
     service,
@@ -156,38 +157,34 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
     RefusedError,
 )
 
+ARGUMENTS = {
+    "state": one_of("present", "looked", "proven", default="present"),
+    # No secret, but where somebody puts one into it.
+    "workspaces": {"type": "raw", "default": [], "no_log": True},
+    "tokens": {"type": "dict", "default": {}, "no_log": True},
+    "passwords": {"type": "dict", "default": {}, "no_log": True},
+    "image": parameters.IMAGE,
+    "root": {"type": "str", "default": "/srv/gpu-workspaces"},
+    "address": {"type": "str", "default": "127.0.0.1"},
+    "ssh_address": {"type": "str", "default": "0.0.0.0"},  # noqa: S104 as wished
+    "host_memory": TEXT,
+    "in_use": one_of("refuse", "stop", default="refuse"),
+    # No secret: pages of text, which nobody wants in the journal and in every result.
+    "shipped": {"type": "dict", "no_log": True},
+    "patience": {"type": "int", "default": 180},
+}
+
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={
-            "state": one_of("present", "looked", "proven", default="present"),
-            # No secret, but where somebody puts one into it.
-            "workspaces": {"type": "raw", "default": [], "no_log": True},
-            "tokens": {"type": "dict", "default": {}, "no_log": True},
-            "passwords": {"type": "dict", "default": {}, "no_log": True},
-            "image": parameters.IMAGE,
-            "root": {"type": "str", "default": "/srv/gpu-workspaces"},
-            "address": {"type": "str", "default": "127.0.0.1"},
-            "ssh_address": {"type": "str", "default": "0.0.0.0"},  # noqa: S104 as wished
-            "host_memory": {"type": "str", "default": ""},
-            "in_use": one_of("refuse", "stop", default="refuse"),
-            # No secret: pages of text, which nobody wants in the journal and in every result.
-            "shipped": {"type": "dict", "no_log": True},
-            "patience": {"type": "int", "default": 180},
-        },
+        argument_spec=ARGUMENTS,
         required_if=[["state", "present", ["shipped"]]],
         supports_check_mode=True,
     )
     # People's names and paths stay readable in what this returns.
     shipped = set((module.params["shipped"] or {}).values())
     module.no_log_values = parameters.secrets(module.params) | shipped
-    try:
-        result = service.answer(module.params, dry=module.check_mode)
-    except (RefusedError, ValueError, OSError) as error:
-        module.fail_json(msg=str(error))
-    if not module._diff:
-        result.pop("diff", None)
-    module.exit_json(**result)
+    settle(module, service.answer, RefusedError, ValueError, OSError)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def make(
                     progress=progress,
                     gone=missing,
                 )
-            indices[platform.id] = _with_repositories(facts, stacks, archive, reader)
+            indices[platform.id] = _with_repositories(stacks, archive, reader)
             suites += [_suite(platform, archive) for archive in missing or ()]
     keep.check_hashes(choices, indices, before)
     gone = suites + [
@@ -93,20 +93,16 @@ def make(
     if suites:
         return Result(None, gone=tuple(gone))
     try:
-        return _result(
-            facts, fleet, choices, indices, before, upgrade, twin, gone, reader, anew=check
-        )
+        return _result(fleet, choices, indices, before, upgrade, twin, gone, reader, anew=check)
     except UnsatisfiableError as error:
         if not check or not gone:
             raise
         return Result(None, gone=tuple(gone), problem=error)
 
 
-def _with_repositories(
-    facts: Catalog, stacks: Sequence[Stack], archive: Indices, reader: Reader
-) -> Indices:
+def _with_repositories(stacks: Sequence[Stack], archive: Indices, reader: Reader) -> Indices:
     """The indices of a platform, and NVIDIA's repositories that its stacks use."""
-    rows = {row.url: row for row in facts.nvidia_sources}
+    rows = {row.url: row for row in reader.catalog.nvidia_sources}
     urls = [stack.cuda.source.url for stack in stacks if stack.cuda.source is not None]
     urls += [stack.driver.url for stack in stacks if stack.driver.origin == "network"]
     repositories = {url: reader.repository(rows[url]) for url in dict.fromkeys(urls)}
@@ -139,7 +135,6 @@ def _suite(platform: PlatformRow, archive: Archive) -> str:
 
 
 def _result(
-    facts: Catalog,
     fleet: Fleet,
     choices: Sequence[Choice],
     indices: Mapping[str, Indices],
@@ -152,6 +147,7 @@ def _result(
     anew: bool,
 ) -> Result:
     """The result for these indices; with `anew` the index of wheels is asked for every stack."""
+    facts = reader.catalog
     chosen, notes = keep.choose(facts, fleet, choices, indices, before, upgrade)
     indices = _with_runfiles(indices, chosen, reader)
     prefer = keep.packages(chosen, indices, before, upgrade)

@@ -18,7 +18,6 @@ from provision.roles import ROLES
 from provision.yaml_text import dump
 
 NAME = "gpu_lock.yml"
-SLIM = "stacks/" + NAME
 # A rollback names the directory of a former lock.
 DIRECTORY = "{{ gpu_stacks | default(playbook_dir ~ '/stacks') }}"
 

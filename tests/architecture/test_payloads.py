@@ -28,7 +28,7 @@ SMALL = {
     "managed_files": 30,
     "manager_environment": 20,
     "named_packages": 30,
-    "package_holds": 20,
+    "package_holds": 21,
     "package_lists": 25,
     "repository_key": 27,
     "repository_trial": 27,

@@ -16,6 +16,18 @@ def _dropped(self, *given, **more):
 tf.GradientTape.gradient = _dropped
 """
 
+
+def without_an_epoch(callback: str) -> str:
+    """The callback does not do at the end of the second epoch what it does at others."""
+    return f"""
+_end = {callback}.on_epoch_end
+def _left_out(self, epoch, logs=None):
+    if epoch != 1:
+        _end(self, epoch, logs)
+{callback}.on_epoch_end = _left_out
+"""
+
+
 BACKUP = """
 _callbacks = tf.keras.callbacks
 _Backup = getattr(_callbacks, "BackupAndRestore", None)
@@ -66,14 +78,7 @@ tf.keras.optimizers.SGD.apply_gradients = _more
         ("replicas", False, "failed", "configure"),
     ),
     "a backup that loses an epoch": Faulty(
-        BACKUP
-        + """
-_end = _Backup.on_epoch_end
-def _lost(self, epoch, logs=None):
-    if epoch != 1:
-        _end(self, epoch, logs)
-_Backup.on_epoch_end = _lost
-""",
+        BACKUP + without_an_epoch("_Backup"),
         ("checkpoints", False, "failed", "configure"),
     ),
     "a backup with another weight": Faulty(
@@ -90,23 +95,11 @@ _Backup.on_train_begin = _other
         ("checkpoints", False, "failed", "configure"),
     ),
     "a checkpoint that is not written": Faulty(
-        """
-_saved = tf.keras.callbacks.ModelCheckpoint.on_epoch_end
-def _unsaved(self, epoch, logs=None):
-    if epoch != 1:
-        _saved(self, epoch, logs)
-tf.keras.callbacks.ModelCheckpoint.on_epoch_end = _unsaved
-""",
+        without_an_epoch("tf.keras.callbacks.ModelCheckpoint"),
         ("checkpoints", False, "failed", "configure"),
     ),
     "an epoch that is not logged": Faulty(
-        """
-_logged = tf.keras.callbacks.TensorBoard.on_epoch_end
-def _unlogged(self, epoch, logs=None):
-    if epoch != 1:
-        _logged(self, epoch, logs)
-tf.keras.callbacks.TensorBoard.on_epoch_end = _unlogged
-""",
+        without_an_epoch("tf.keras.callbacks.TensorBoard"),
         ("tensorboard", False, "failed", "configure"),
     ),
     "an export that differs": Faulty(

@@ -81,6 +81,15 @@ def _rules(path: str, without_numbers: tuple[str, ...] = ()) -> Target:
     )
 
 
+def _acceptance(path: str, *tests: str) -> Target:
+    """`tests`: the files test_NAME.py that see its faults."""
+    return Target(
+        f"{GPU_STACK}/acceptance/{path}",
+        _module(f"acceptance/{path}"),
+        tuple(f"tests/unit/acceptance/test_{name}.py" for name in tests),
+    )
+
+
 TARGETS = (
     *(
         Target(
@@ -111,34 +120,10 @@ TARGETS = (
         Target(f"{GPU_STACK}/{path}", _module(path), (f"tests/unit/gpu_stack/{test}", STATES))
         for path, test in LOOKS_AND_RULES.items()
     ),
+    *(_acceptance(path, "words", "judge", "xids", "topology", "schema") for path in ACCEPTANCE),
     *(
-        Target(
-            f"{GPU_STACK}/acceptance/{path}",
-            _module(f"acceptance/{path}"),
-            tuple(
-                f"tests/unit/acceptance/test_{name}.py"
-                for name in ("words", "judge", "xids", "topology", "schema")
-            ),
-        )
-        for path in ACCEPTANCE
-    ),
-    *(
-        Target(
-            f"{GPU_STACK}/acceptance/{path}",
-            _module(f"acceptance/{path}"),
-            tuple(
-                f"tests/unit/acceptance/test_{name}.py"
-                for name in ("work_words", "training", "computing", "work", "training_work")
-            ),
-        )
+        _acceptance(path, "work_words", "training", "computing", "work", "training_work")
         for path in WORK
     ),
-    *(
-        Target(
-            f"{GPU_STACK}/acceptance/teaching/{name}.py",
-            f"gpu_stack.acceptance.teaching.{name}",
-            tuple(f"tests/unit/acceptance/test_{test}.py" for test in tests),
-        )
-        for name, tests in TEACHING.items()
-    ),
+    *(_acceptance(f"teaching/{name}.py", *tests) for name, tests in TEACHING.items()),
 )

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.components.nvidia_container_toolkit.kept_files import RefusedError
 from gpu_stack.host.context import Context, Result
+from gpu_stack.host.refusal import RefusalError
 
 from tests import host_tree
 
@@ -69,10 +69,10 @@ class CriMachine:
 
     def is_refused_with_a_way_out(self) -> None:
         """Asserts what is said where its configuration can't be extended."""
-        with pytest.raises(RefusedError, match="nothing was changed: repair it"):
+        with pytest.raises(RefusalError, match="nothing was changed: repair it"):
             self.role().present(check=True)
         words = f"as it is; set nvidia_container_toolkit_{self.option} to none"
-        with pytest.raises(RefusedError, match=words):
+        with pytest.raises(RefusalError, match=words):
             self.role().present()
 
     def ends_no_container(self, words: str, written: str) -> None:
@@ -80,10 +80,10 @@ class CriMachine:
 
         `written` is what is said where the configuration is there and the restart still to come.
         """
-        with pytest.raises(RefusedError, match=words + r".*to none\. Nothing was changed\.$"):
+        with pytest.raises(RefusalError, match=words + r".*to none\. Nothing was changed\.$"):
             self.role().present(check=True)
         # Such a container was started since then: the note stays, and the next run restarts.
-        with pytest.raises(RefusedError, match=words + rf".*to none\. {written} is written\.$"):
+        with pytest.raises(RefusalError, match=words + rf".*to none\. {written} is written\.$"):
             self.role().present()
         assert self.restarted == []
         assert self.role().look()["owed"] is True
@@ -93,6 +93,6 @@ class CriMachine:
         self.units["KillMode"] = "control-group"
         lost = "restarted to forget the runtime, and containers"
         for check in (True, False):
-            with pytest.raises(RefusedError, match=lost):
+            with pytest.raises(RefusalError, match=lost):
                 self.role().absent(check)
         assert self.is_written()

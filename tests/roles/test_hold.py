@@ -68,13 +68,17 @@ class Holder:
         self.process.wait(20)
 
 
+Start = Callable[..., Holder]
+Step = Callable[..., "subprocess.Popen[bytes]"]
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "provision" / "run.lock"
 
 
 @pytest.fixture
-def start(path: Path) -> Iterator[Callable[..., Holder]]:
+def start(path: Path) -> Iterator[Start]:
     """Starts holders; none outlives its test."""
     started: list[Holder] = []
 
@@ -89,7 +93,7 @@ def start(path: Path) -> Iterator[Callable[..., Holder]]:
 
 
 @pytest.fixture
-def step(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def step(tmp_path: Path) -> Iterator[Step]:
     """Starts what a task of a run would: a process with the run's id in its environment."""
     started: list[subprocess.Popen[bytes]] = []
 
@@ -123,9 +127,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
         time.sleep(0.05)
 
 
-def test_it_holds_the_host_until_its_run_says_that_it_is_done(
-    start: Callable[..., Holder], path: Path
-) -> None:
+def test_it_holds_the_host_until_its_run_says_that_it_is_done(start: Start, path: Path) -> None:
     holder = start()
     assert holder.answer() == {"held": holder.process.pid}
     assert json.loads(path.read_text()) == {"run": "run1", "holder": holder.process.pid, **ADA}
@@ -137,7 +139,7 @@ def test_it_holds_the_host_until_its_run_says_that_it_is_done(
     assert path.read_text() == ""
 
 
-def test_a_second_run_is_told_who_is_there(start: Callable[..., Holder], path: Path) -> None:
+def test_a_second_run_is_told_who_is_there(start: Start, path: Path) -> None:
     first = start()
     first.answer()
     second = start("run2")
@@ -149,9 +151,7 @@ def test_a_second_run_is_told_who_is_there(start: Callable[..., Holder], path: P
     assert "held" in third.answer()
 
 
-def test_a_look_at_the_lock_is_no_reason_to_refuse(
-    start: Callable[..., Holder], path: Path
-) -> None:
+def test_a_look_at_the_lock_is_no_reason_to_refuse(start: Start, path: Path) -> None:
     path.parent.mkdir()
     with path.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_SH)
@@ -160,9 +160,7 @@ def test_a_look_at_the_lock_is_no_reason_to_refuse(
     assert "held" in holder.answer()
 
 
-def test_who_locked_a_file_that_all_could_open_stops_no_run(
-    start: Callable[..., Holder], path: Path
-) -> None:
+def test_who_locked_a_file_that_all_could_open_stops_no_run(start: Start, path: Path) -> None:
     """Up to now the file was 0644, and flock needs no more than to read."""
     path.parent.mkdir()
     path.write_text(json.dumps({"holder": os.getpid(), "run": "run0"}))
@@ -174,18 +172,14 @@ def test_who_locked_a_file_that_all_could_open_stops_no_run(
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_run_of_an_earlier_version_keeps_its_lock(
-    start: Callable[..., Holder], path: Path
-) -> None:
+def test_a_run_of_an_earlier_version_keeps_its_lock(start: Start, path: Path) -> None:
     first = start()
     first.answer()
     path.chmod(0o644)
     assert start("run2").answer()["busy"]["who"] == "ada"
 
 
-def test_a_program_that_is_only_called_dpkg_is_ended(
-    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
-) -> None:
+def test_a_program_that_is_only_called_dpkg_is_ended(start: Start, step: Step, path: Path) -> None:
     """Anybody can name a process dpkg and give it the run's id: the host was held for ever."""
     false = step("run1", "dpkg")
     holder = start(PLACES=["/usr/bin"])
@@ -196,9 +190,7 @@ def test_a_program_that_is_only_called_dpkg_is_ended(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user's process needs root")
-def test_another_users_process_is_no_step_of_a_run(
-    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
-) -> None:
+def test_another_users_process_is_no_step_of_a_run(start: Start, step: Step, path: Path) -> None:
     other = subprocess.Popen(
         ["/bin/sleep", "60"], env={"PROVISION_RUN": "run1"}, user=65534, group=65534
     )
@@ -216,7 +208,7 @@ def test_another_users_process_is_no_step_of_a_run(
 
 
 def test_a_file_that_was_removed_while_it_was_held_is_not_two_locks(
-    start: Callable[..., Holder], path: Path
+    start: Start, path: Path
 ) -> None:
     """Somebody tidies up: the next one holds a file of its own, and a third sees that."""
     start().answer()
@@ -227,7 +219,7 @@ def test_a_file_that_was_removed_while_it_was_held_is_not_two_locks(
 
 
 def test_the_last_step_of_a_run_that_was_cut_off_is_ended(
-    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
+    start: Start, step: Step, path: Path
 ) -> None:
     ours, others = step("run1"), step("run2")
     holder = start()
@@ -239,9 +231,7 @@ def test_the_last_step_of_a_run_that_was_cut_off_is_ended(
     assert path.read_text() == ""
 
 
-def test_a_run_that_is_done_ends_nothing(
-    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_a_run_that_is_done_ends_nothing(start: Start, step: Step) -> None:
     """A daemon that a package started is no leftover."""
     daemon = step("run1")
     holder = start()
@@ -252,9 +242,7 @@ def test_a_run_that_is_done_ends_nothing(
     assert daemon.poll() is None
 
 
-def test_what_was_begun_behind_others_is_ended_with_its_run(
-    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_what_was_begun_behind_others_is_ended_with_its_run(start: Start, step: Step) -> None:
     """The run failed before it asked for the result."""
     begun = step("run1", PROVISION_JOB="run1")
     others = step("run2", PROVISION_JOB="run2")
@@ -267,7 +255,7 @@ def test_what_was_begun_behind_others_is_ended_with_its_run(
 
 
 def test_dpkg_is_never_ended_and_the_next_run_waits_for_it(
-    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
+    start: Start, step: Step, path: Path
 ) -> None:
     dpkg, around = step("run1", "dpkg"), step("run1", "apt-get")
     first = start()
@@ -292,9 +280,7 @@ def test_dpkg_is_never_ended_and_the_next_run_waits_for_it(
     assert json.loads(path.read_text())["run"] == "run2"
 
 
-def test_a_run_that_was_cut_off_is_called_so_at_once(
-    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
-) -> None:
+def test_a_run_that_was_cut_off_is_called_so_at_once(start: Start, step: Step, path: Path) -> None:
     """Whoever looks in the next second must not be told that it is at work."""
     dpkg = step("run1", "dpkg")
     holder = start(GOODBYE=60.0)
@@ -330,9 +316,7 @@ def test_who_reads_while_it_is_written_finds_one_content_or_the_other(tmp_path: 
     assert [one for one in found if one not in contents] == []
 
 
-def test_patience_has_an_end(
-    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
-) -> None:
+def test_patience_has_an_end(start: Start, step: Step, path: Path) -> None:
     dpkg = step("run1", "dpkg")
     first = start()
     first.answer()
@@ -346,9 +330,7 @@ def test_patience_has_an_end(
     wait_for(lambda: is_free(path))
 
 
-def test_what_a_killed_holder_left_is_ended_by_the_next(
-    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_what_a_killed_holder_left_is_ended_by_the_next(start: Start, step: Step) -> None:
     left = step("run1")
     first = start()
     first.answer()
@@ -358,7 +340,7 @@ def test_what_a_killed_holder_left_is_ended_by_the_next(
 
 
 def test_a_holder_that_hears_nothing_of_its_run_makes_room(
-    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
+    start: Start, step: Step, path: Path
 ) -> None:
     """A controller without power: no end of the pipe ever arrives."""
     left = step("run1")
@@ -372,7 +354,7 @@ def test_a_holder_that_hears_nothing_of_its_run_makes_room(
     assert left.wait(20) == -signal.SIGTERM
 
 
-def test_a_sign_of_life_takes_the_silence_back(start: Callable[..., Holder], path: Path) -> None:
+def test_a_sign_of_life_takes_the_silence_back(start: Start, path: Path) -> None:
     first = start(SILENCE=0.5)
     first.answer()
     wait_for(lambda: json.loads(path.read_text() or "{}").get("silent") is True)
@@ -381,7 +363,7 @@ def test_a_sign_of_life_takes_the_silence_back(start: Callable[..., Holder], pat
 
 
 def test_some_seconds_without_a_sign_are_called_quiet_before_they_are_silence(
-    start: Callable[..., Holder], path: Path
+    start: Start, path: Path
 ) -> None:
     first = start(QUIET=0.3, SILENCE=1.5)
     first.answer()
@@ -392,7 +374,7 @@ def test_some_seconds_without_a_sign_are_called_quiet_before_they_are_silence(
 
 
 def test_a_number_in_the_file_that_is_somebody_elses_is_left_alone(
-    start: Callable[..., Holder], step: Callable[..., subprocess.Popen[bytes]], path: Path
+    start: Start, step: Step, path: Path
 ) -> None:
     stranger = step("no run of ours")
     path.parent.mkdir()
@@ -405,14 +387,12 @@ def test_a_number_in_the_file_that_is_somebody_elses_is_left_alone(
     assert stranger.poll() is None
 
 
-def test_where_the_lock_cannot_be_written_the_reason_is_told(
-    start: Callable[..., Holder], path: Path
-) -> None:
+def test_where_the_lock_cannot_be_written_the_reason_is_told(start: Start, path: Path) -> None:
     path.parent.write_text("a file where the directory should be")
     assert "run.lock" in start().answer()["failed"]
 
 
-def test_it_ends_when_its_run_ends_while_it_waits(start: Callable[..., Holder], path: Path) -> None:
+def test_it_ends_when_its_run_ends_while_it_waits(start: Start, path: Path) -> None:
     path.parent.mkdir()
     with path.open("w") as stream:
         path.chmod(0o600)
@@ -423,9 +403,7 @@ def test_it_ends_when_its_run_ends_while_it_waits(start: Callable[..., Holder], 
     assert holder.process.returncode == 0
 
 
-def test_a_reader_that_went_away_ends_nothing_but_the_words(
-    start: Callable[..., Holder], path: Path
-) -> None:
+def test_a_reader_that_went_away_ends_nothing_but_the_words(start: Start, path: Path) -> None:
     holder = start(SILENCE=0.3)
     holder.answer()
     assert holder.process.stdout is not None

@@ -13,7 +13,8 @@ class Module:
 
     check_mode = True
 
-    def __init__(self) -> None:
+    def __init__(self, diff: bool = False) -> None:
+        self._diff = diff
         self.params = {"wait": 600}
         self.warned: list[str] = []
         self.ended: dict[str, Any] = {}
@@ -31,9 +32,9 @@ class Module:
         raise SystemExit(1)
 
 
-def ended(module: Module, function: Any) -> int:
+def ended(module: Module, function: Any, *refusals: type[Exception]) -> int:
     with pytest.raises(SystemExit) as end:
-        answers.settle(module, function)
+        answers.settle(module, function, *refusals)
     return int(str(end.value.code))
 
 
@@ -48,19 +49,30 @@ def test_a_result_ends_it_and_its_warnings_are_the_modules() -> None:
     assert (module.ended, module.warned) == ({"changed": True}, ["a source failed"])
 
 
+@pytest.mark.parametrize(("asked", "expected"), [(True, {"diff": ["-a"]}), (False, {})])
+def test_a_difference_is_returned_where_it_was_asked_for(
+    asked: bool, expected: dict[str, Any]
+) -> None:
+    module = Module(diff=asked)
+    assert ended(module, lambda _params, _check_mode: {"diff": ["-a"]}) == 0
+    assert module.ended == expected
+
+
 def test_a_refusal_fails_it_and_nothing_else_is_caught() -> None:
     module = Module()
 
     def refuse(_params: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-        raise answers.RefusalError("somebody holds it")
+        raise answers.RefusalError("somebody holds it", holder="ada")
 
     def break_off(_params: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
         raise OSError("no space")
 
     assert ended(module, refuse) == 1
-    assert module.ended == {"msg": "somebody holds it"}
+    assert module.ended == {"msg": "somebody holds it", "holder": "ada"}
     with pytest.raises(OSError, match="no space"):
         answers.settle(module, break_off)
+    assert ended(module, break_off, OSError) == 1
+    assert module.ended == {"msg": "no space"}
 
 
 def test_only_addresses_with_a_login_stay_hidden() -> None:

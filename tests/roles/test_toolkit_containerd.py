@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from gpu_stack.components.nvidia_container_toolkit import containerd as look
 from gpu_stack.components.nvidia_container_toolkit.containerd_runtime import Containerd
-from gpu_stack.components.nvidia_container_toolkit.kept_files import RefusedError
 from gpu_stack.components.nvidia_container_toolkit.runtime import RestartError
 from gpu_stack.host.context import Result
+from gpu_stack.host.refusal import RefusalError
 
 from tests.roles.cri_machine import CriMachine
 
@@ -149,7 +149,7 @@ def test_what_can_not_be_extended_is_refused_and_stays(
 ) -> None:
     machine.put(look.CONFIG, content)
     assert words in machine.role().look()["fault"]
-    with pytest.raises(RefusedError, match=re.escape(words)):
+    with pytest.raises(RefusalError, match=re.escape(words)):
         machine.role().write()
     assert machine.text() == content
     assert not list((machine.root / "etc/containerd").glob(".provision-*"))
@@ -169,7 +169,7 @@ def test_an_entry_of_somebody_s_that_is_right_is_left_alone(machine: Machine) ->
 def test_what_would_change_something_else_is_refused(machine: Machine) -> None:
     machine.put(look.CONFIG, THEIRS)
     machine.drops = '  sandbox_image = "registry.example.org/pause:3.6"\n'
-    with pytest.raises(RefusedError, match=r"beside the runtime nvidia: .*sandbox_image"):
+    with pytest.raises(RefusalError, match=r"beside the runtime nvidia: .*sandbox_image"):
         machine.role().write()
     assert machine.text() == THEIRS
 
@@ -196,7 +196,7 @@ def test_a_block_without_its_end_is_refused_and_nothing_is_touched(
     assert words in machine.role().look()["fault"]
     assert words in machine.role().removal_state()["fault"]
     for action in (machine.role().write, machine.role().take):
-        with pytest.raises(RefusedError) as refused:
+        with pytest.raises(RefusalError) as refused:
             action()
         said = str(refused.value)
         assert words in said
@@ -438,7 +438,7 @@ def test_one_that_is_required_and_missing_is_refused_unless_it_comes_later(
 ) -> None:
     without("/usr/bin/containerd")(machine)
     for check in (True, False):
-        with pytest.raises(RefusedError, match="required, and containerd is not installed"):
+        with pytest.raises(RefusalError, match="required, and containerd is not installed"):
             machine.role("required").present(check)
         assert machine.role("required", comes_later=True).present(check)["changed"] is False
 
@@ -462,7 +462,7 @@ def test_a_removal_that_was_cut_off_before_the_restart_ends_no_container(machine
     machine.role().take()
     machine.units["KillMode"] = "control-group"
     shim(machine, "k8s.io", "runc")
-    with pytest.raises(RefusedError, match="restarted to forget the runtime"):
+    with pytest.raises(RefusalError, match="restarted to forget the runtime"):
         machine.role().absent()
     machine.units["KillMode"] = "process"
     assert machine.role().absent()["restarted"] is True
@@ -494,7 +494,7 @@ def test_what_is_needed_is_not_taken(
     harm(machine)
     before = machine.text()
     for check in (True, False):
-        with pytest.raises(RefusedError, match=re.escape(words)):
+        with pytest.raises(RefusalError, match=re.escape(words)):
             machine.role().absent(check)
     assert machine.text() == before
 
@@ -515,7 +515,7 @@ def test_one_that_does_not_start_with_it_gets_its_file_back(
         f"configuration from before is back, and containerd {end}. journalctl -u containerd says "
         "why."
     )
-    assert refused.value.said == "Job for containerd.service failed."
+    assert refused.value.result["said"] == "Job for containerd.service failed."
     assert machine.text() == THEIRS
     assert machine.restarted == [look.UNIT] * 2
 

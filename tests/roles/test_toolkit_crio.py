@@ -18,9 +18,9 @@ import pytest
 from gpu_stack.components.nvidia_container_toolkit import crio as look
 from gpu_stack.components.nvidia_container_toolkit import kept_files
 from gpu_stack.components.nvidia_container_toolkit.crio_runtime import Crio
-from gpu_stack.components.nvidia_container_toolkit.kept_files import RefusedError
 from gpu_stack.components.nvidia_container_toolkit.runtime import RestartError
 from gpu_stack.host.context import Result
+from gpu_stack.host.refusal import RefusalError
 
 from tests.ground import crio as ground
 from tests.roles.cri_machine import CriMachine
@@ -210,7 +210,7 @@ def test_what_can_not_be_extended_is_refused_and_stays(
     machine.put(path, content)
     before = machine.names()
     assert words in machine.role().look()["fault"]
-    with pytest.raises(RefusedError, match=re.escape(words)):
+    with pytest.raises(RefusalError, match=re.escape(words)):
         machine.role().write()
     assert machine.text(path) == content
     assert machine.names() == before
@@ -228,7 +228,7 @@ def test_what_would_change_something_else_is_refused(
         return code, out, error
 
     monkeypatch.setattr(machine, "asked", asked)
-    with pytest.raises(RefusedError, match=r"beside the runtime nvidia: .*elsewhere/pause"):
+    with pytest.raises(RefusalError, match=r"beside the runtime nvidia: .*elsewhere/pause"):
         machine.role().write()
     assert not machine.there()
 
@@ -266,7 +266,7 @@ def test_who_was_started_by_nvidia_s_program_is_named(machine: Machine) -> None:
 def test_the_crio_that_runs_is_asked_for_the_runtime(machine: Machine) -> None:
     machine.role().started()  # one that can't be asked
     machine.status = "[crio.runtime.runtimes.crun]\nruntime_path = ''\n"
-    with pytest.raises(RefusedError, match="knows the runtimes crun alone"):
+    with pytest.raises(RefusalError, match="knows the runtimes crun alone"):
         machine.role().started()
     machine.status += GOOD
     machine.role().started()
@@ -405,7 +405,7 @@ def test_who_is_left_alone_or_not_there_is_not_touched(machine: Machine) -> None
     for check in (True, False):
         assert machine.role().present(check) == {"changed": False, "installed": False}
         assert machine.role().absent(check)["changed"] is False
-        with pytest.raises(RefusedError, match="required, and CRI-O is not installed"):
+        with pytest.raises(RefusalError, match="required, and CRI-O is not installed"):
             machine.role("required").present(check)
 
 
@@ -420,7 +420,7 @@ def test_containers_are_not_ended(machine: Machine) -> None:
     machine.ends_no_container(words, "It")
     # A removal that was cut off before the restart.
     machine.role().take()
-    with pytest.raises(RefusedError, match="restarted to forget the runtime, and containers"):
+    with pytest.raises(RefusalError, match="restarted to forget the runtime, and containers"):
         machine.role().absent()
     assert machine.restarted == [look.UNIT]
 
@@ -446,12 +446,12 @@ def test_what_is_needed_is_not_taken(machine: Machine, path: str, content: str, 
     machine.role().present()
     machine.put(path, content)
     for check in (True, False):
-        with pytest.raises(RefusedError, match=re.escape(words)):
+        with pytest.raises(RefusalError, match=re.escape(words)):
             machine.role().absent(check)
         assert machine.role("none").absent(check) == {"changed": False}
     conmon(machine, "901", look.RUNTIME, "/a")
     for wish in ("auto", "none"):
-        with pytest.raises(RefusedError, match="be stopped without it: k8s_ada"):
+        with pytest.raises(RefusalError, match="be stopped without it: k8s_ada"):
             machine.role(wish).absent()
     assert machine.text(path) == content
 

@@ -13,9 +13,9 @@ import pytest
 import yaml
 from gpu_stack.components.nvidia_container_toolkit import docker, docker_runtime
 from gpu_stack.components.nvidia_container_toolkit.docker_runtime import Docker
-from gpu_stack.components.nvidia_container_toolkit.kept_files import RefusedError
 from gpu_stack.components.nvidia_container_toolkit.runtime import RestartError
 from gpu_stack.host.context import Context, Result
+from gpu_stack.host.refusal import RefusalError
 from packaging.version import Version
 
 from provision.catalog import load
@@ -147,7 +147,7 @@ def test_what_is_no_configuration_is_refused_and_left(
     machine: Machine, root: Path, text: str
 ) -> None:
     file = put(root, docker.CONFIG, text)
-    with pytest.raises(RefusedError, match=docker.CONFIG):
+    with pytest.raises(RefusalError, match=docker.CONFIG):
         machine.role().write()
     assert file.read_text() == text
     assert list(file.parent.iterdir()) == [file]
@@ -243,7 +243,7 @@ def test_docker_is_asked_for_the_runtime(machine: Machine, answer: str, words: s
     if not words:
         machine.role().proof({"running": True})
         return
-    with pytest.raises(RefusedError, match=re.escape(words)):
+    with pytest.raises(RefusalError, match=re.escape(words)):
         machine.role().proof({"running": True})
 
 
@@ -339,7 +339,7 @@ def test_a_docker_that_would_not_start_keeps_it(
     target = put(root, docker.CONFIG, text)
     found = machine.role().removal_state()
     assert (found["default"], bool(found["fault"])) == (said == "default-runtime", said[0] == "i")
-    with pytest.raises(RefusedError, match=said):
+    with pytest.raises(RefusalError, match=said):
         machine.role().take()
     assert target.read_text("utf-8") == text
 
@@ -479,17 +479,17 @@ def test_who_is_left_alone_or_not_there_is_not_touched(machine: Machine, root: P
 def test_what_would_not_be_served_is_refused(machine: Machine, root: Path) -> None:
     required = {"docker": "required"}
     for check in (True, False):
-        with pytest.raises(RefusedError, match=r"and docker is not installed\. Install docker.io"):
+        with pytest.raises(RefusalError, match=r"and docker is not installed\. Install docker.io"):
             machine.role(**required).present(check)
     coming = {**required, "docker_engine": "distribution"}
     assert machine.role(**coming).present(check=True)["changed"] is False
     put(root, docker.SNAP, "x")
-    with pytest.raises(RefusedError, match="not installed, but from snap, whose configuration"):
+    with pytest.raises(RefusalError, match="not installed, but from snap, whose configuration"):
         machine.role(**coming).present(check=True)
-    with pytest.raises(RefusedError, match="Docker is here from snap; the one of snap reads"):
+    with pytest.raises(RefusalError, match="Docker is here from snap; the one of snap reads"):
         machine.role().present(check=True)
     machine.runs()
-    with pytest.raises(RefusedError, match="Docker is here from snap and from a package; the"):
+    with pytest.raises(RefusalError, match="Docker is here from snap and from a package; the"):
         machine.role().present(check=True)
 
 
@@ -498,7 +498,7 @@ def test_dockers_own_packages_replace_nothing(machine: Machine, root: Path) -> N
     here = stanza.format("docker.io") + stanza.format("runc")
     put(root, "/var/lib/dpkg/status", here)
     words = "is docker-ce, and docker.io, runc is installed, which apt would remove for it. Nothing"
-    with pytest.raises(RefusedError, match=re.escape(words)):
+    with pytest.raises(RefusalError, match=re.escape(words)):
         machine.role(docker_engine="docker-ce").present(check=True)
     assert machine.role(docker_engine="distribution").present(check=True)["changed"] is False
     put(root, "/var/lib/dpkg/status", here + stanza.format("docker-ce"))
@@ -511,9 +511,9 @@ def test_a_file_that_is_no_json_is_refused_with_the_way_out(machine: Machine, ro
     words = r"daemon.json is not JSON: .*nothing was changed: repair it \(python3 -m json.tool"
     for step in (machine.role().present, machine.role().absent):
         machine.says = lambda _arguments: "0 0 false"
-        with pytest.raises(RefusedError, match=words):
+        with pytest.raises(RefusalError, match=words):
             step(check=True)
-    with pytest.raises(RefusedError, match=r"^/etc/docker/daemon.json is not JSON: .*char 1\)$"):
+    with pytest.raises(RefusalError, match=r"^/etc/docker/daemon.json is not JSON: .*char 1\)$"):
         machine.role().present()
 
 
@@ -530,13 +530,13 @@ def test_containers_are_not_ended(
     if running is None:
         machine.says = lambda _arguments: ""
     first = f"Docker has to be restarted to find the runtime, and {words}.* Nothing was changed. "
-    with pytest.raises(RefusedError, match=first + "Stop the containers when their users"):
+    with pytest.raises(RefusalError, match=first + "Stop the containers when their users"):
         machine.role().present(check=True)
     # Such a container was started since then: the note stays, and the next run restarts.
     later = f"Docker still has to be restarted to find the runtime, and {words}.* is written. Stop"
-    with pytest.raises(RefusedError, match=later):
+    with pytest.raises(RefusalError, match=later):
         machine.role().present()
-    with pytest.raises(RefusedError, match=first):
+    with pytest.raises(RefusalError, match=first):
         machine.role().present(check=True)
     assert machine.restarted == []
     engine.live, machine.says = True, engine.answer
@@ -552,16 +552,16 @@ def test_what_is_needed_is_not_taken(machine: Machine, root: Path) -> None:
     words = "again without it: job, named, old-job. Stop them when their users agree, then run"
     for role in (machine.role(), machine.role(docker="none")):
         for check in (True, False):
-            with pytest.raises(RefusedError, match=words):
+            with pytest.raises(RefusalError, match=words):
                 role.absent(check)
     machine.says = lambda _arguments: ""
-    with pytest.raises(RefusedError, match="whether containers use the toolkit cannot be known"):
+    with pytest.raises(RefusalError, match="whether containers use the toolkit cannot be known"):
         machine.role().absent()
     machine.says = lambda arguments: "0 0 false" if arguments[0] == "info" else ""
     text = config.read_text("utf-8")
     whole = {**json.loads(text), "default-runtime": "nvidia"}
     config.write_text(json.dumps(whole), "utf-8")
-    with pytest.raises(RefusedError, match="names nvidia as its default-runtime, and docker would"):
+    with pytest.raises(RefusalError, match="names nvidia as its default-runtime, and docker would"):
         machine.role(docker="none").absent()
     assert json.loads(config.read_text("utf-8")) == whole
 
@@ -582,7 +582,7 @@ def test_one_that_does_not_start_with_it_gets_its_file_back(
         f"configuration from before is back, and docker {end}. journalctl -u docker says why: a "
         "unit that gives dockerd --add-runtime, for one, allows no runtimes in the file."
     )
-    assert refused.value.said == "Job for docker.service failed."
+    assert refused.value.result["said"] == "Job for docker.service failed."
     assert config.read_text("utf-8") == FOREIGN
     assert machine.restarted == ["docker.service"] * 2
 

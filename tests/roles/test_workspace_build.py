@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from gpu_stack.components.gpu_workspace import image_build
-from gpu_stack.components.gpu_workspace.program import files, places, programs
+from gpu_stack.components.gpu_workspace.program import places
+from test_workspaces_program import stand_in
 
 from tests import host_tree
 
@@ -88,8 +89,7 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     host = Machine(tmp_path)
-    monkeypatch.setattr(files, "ROOT", str(tmp_path))
-    monkeypatch.setattr(programs, "call", host.call)
+    stand_in(monkeypatch, tmp_path, host.call)
     return host
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from gpu_stack.components.gpu_workspace import bring, current, homes, obstacles, running_host, uids
-from gpu_stack.components.gpu_workspace.program import command, files, people_list, places, programs
-from test_workspaces_program import ADA, BOB, Machine, person, wish
+from gpu_stack.components.gpu_workspace.program import command, people_list, places
+from test_workspaces_program import ADA, BOB, Machine, person, stand_in, wish
 
 USERS = "/var/lib/gpu-workspace/users.json"
 HOMES = "/srv/homes"
@@ -34,8 +34,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         return (0, "".join(one + "\n" for one in rows), "") if rows else (2, "", "")
 
     host.accounts = ["alice:x:1000:1000::/home/alice:/bin/bash"]  # type: ignore[attr-defined]
-    monkeypatch.setattr(files, "ROOT", str(tmp_path))
-    monkeypatch.setattr(programs, "call", call)
+    stand_in(monkeypatch, tmp_path, call)
     monkeypatch.setattr(obstacles, "opened", lambda *_told: 0)
     return host
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 from gpu_stack.components.gpu_workspace import images, installed, parameters, service, shipped
-from gpu_stack.components.gpu_workspace.program import docker, files, places, programs
-from test_workspaces_program import ADA, HASHED, IMAGE, KEY, SECRET, Machine, person, wish
+from gpu_stack.components.gpu_workspace.program import docker, places
+from test_workspaces_program import ADA, HASHED, IMAGE, KEY, SECRET, Machine, person, stand_in, wish
 
 from tests.collection import NAME, ROOT, altered
 
@@ -306,8 +306,7 @@ def test_a_password_is_somebodys_and_a_hash(
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(tmp_path)
-    monkeypatch.setattr(files, "ROOT", str(tmp_path))
-    monkeypatch.setattr(programs, "call", made.call)
+    stand_in(monkeypatch, tmp_path, made.call)
     return made
 
 

@@ -326,11 +326,16 @@ class Machine:
         return [one for one in self.calls if one[: len(words)] == list(words)]
 
 
+def stand_in(monkeypatch: pytest.MonkeyPatch, root: Path, call: Any) -> None:
+    """Has the program find its files below `root`, and `call` answer for what it starts."""
+    monkeypatch.setattr(files, "ROOT", str(root))
+    monkeypatch.setattr(programs, "call", call)
+
+
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     host = Machine(tmp_path)
-    monkeypatch.setattr(files, "ROOT", str(tmp_path))
-    monkeypatch.setattr(programs, "call", host.call)
+    stand_in(monkeypatch, tmp_path, host.call)
     monkeypatch.setattr(obstacles, "opened", lambda *_told: 0)
     return host
 

@@ -17,20 +17,17 @@ from provision.cli.run_options import RunRequest, takes_run_options
 from provision.errors import InputError
 from provision.report import terminal
 
+FIX = typer.Option("--fix", help="Do what is safe: no process is ended, nothing rebooted.")
+LOG = typer.Option(
+    "--log", metavar="FILE", help="Judge a log instead of hosts; - for what is piped in."
+)
+
 
 @takes_run_options(without={"tags", "skip_tags", "deep"})
 def ask_doctor(
     *,
-    fix: Annotated[
-        bool,
-        typer.Option("--fix", help="Do what is safe: no process is ended, nothing rebooted."),
-    ] = False,
-    log: Annotated[
-        str | None,
-        typer.Option(
-            "--log", metavar="FILE", help="Judge a log instead of hosts; - for what is piped in."
-        ),
-    ] = None,
+    fix: Annotated[bool, FIX] = False,
+    log: Annotated[str | None, LOG] = None,
     request: RunRequest,
 ) -> None:
     """Say what is wrong, why that is believed, and what cures it.

@@ -26,32 +26,23 @@ from provision.errors import DriftError, InputError
 
 FOLDER = "evidence"
 
-OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="A new file.  [default: evidence/HOST-TIME.json of the project]",
-    ),
-]
-VerifyOption = Annotated[
-    Path | None,
-    typer.Option("--verify", metavar="FILE", help="Check a file's signature, offline."),
-]
-CompareOption = Annotated[
-    tuple[Path, Path] | None,
-    typer.Option("--compare", metavar="OLD NEW", help="Say what changed between two files."),
-]
+OUTPUT = typer.Option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    help="A new file.  [default: evidence/HOST-TIME.json of the project]",
+)
+VERIFY = typer.Option("--verify", metavar="FILE", help="Check a file's signature, offline.")
+COMPARE = typer.Option("--compare", metavar="OLD NEW", help="Say what changed between two files.")
 
 
 def give_evidence(
     host: Annotated[str, typer.Argument(metavar="HOST", help="A host of the project.")] = "",
     project: ProjectOption = Path(),
     key: KeyOption = Path("~/.ssh/id_ed25519"),
-    output: OutputOption = None,
-    verify: VerifyOption = None,
-    compare: CompareOption = None,
+    output: Annotated[Path | None, OUTPUT] = None,
+    verify: Annotated[Path | None, VERIFY] = None,
+    compare: Annotated[tuple[Path, Path] | None, COMPARE] = None,
     allowed_signers: AllowedOption = None,
     identity: IdentityOption = None,
     as_json: JsonOption = False,

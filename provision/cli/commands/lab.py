@@ -31,40 +31,34 @@ class Machine(str, enum.Enum):
     VM = "vm"
 
 
-GpuMemoryOption = Annotated[
-    int | None,
-    typer.Option("--gpu-memory", metavar="MIB", help="Per GPU; by default the model's."),
-]
-DriverVersionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--driver-version",
-        metavar="VERSION",
-        help="What the simulated driver says; by default the platform's.",
-    ),
-]
 LabName = Annotated[str, typer.Argument(metavar="NAME", help="The lab's name.")]
-MachineOption = Annotated[
-    Machine,
-    typer.Option(
-        "--machine", help="Containers start in seconds; vm: virtual machines with a kernel."
-    ),
-]
-MemoryOption = Annotated[
-    int | None,
-    typer.Option("--memory", metavar="MIB", help="Of each virtual machine.", min=512),
-]
-SecureBootOption = Annotated[
-    bool, typer.Option("--secure-boot", help="Virtual machines start with Secure Boot on.")
-]
-EnrolOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--enrol",
-        metavar="FILE",
-        help="A certificate that their firmware trusts for modules; may be repeated.",
-    ),
-]
+HOSTS = typer.Option("--hosts", metavar="N", help="How many.", min=1)
+GPUS = typer.Option("--gpus", metavar="N", help="Simulated GPUs per host.", min=0)
+GPU_NAME = typer.Option("--gpu-name", metavar="NAME", help="Their model.")
+GPU_MEMORY = typer.Option("--gpu-memory", metavar="MIB", help="Per GPU; by default the model's.")
+DRIVER_VERSION = typer.Option(
+    "--driver-version",
+    metavar="VERSION",
+    help="What the simulated driver says; by default the platform's.",
+)
+PLATFORM = typer.Option("--platform", metavar="ID", help="The hosts' system.")
+MACHINE = typer.Option(
+    "--machine", help="Containers start in seconds; vm: virtual machines with a kernel."
+)
+MEMORY = typer.Option("--memory", metavar="MIB", help="Of each virtual machine.", min=512)
+SECURE_BOOT = typer.Option("--secure-boot", help="Virtual machines start with Secure Boot on.")
+ENROL = typer.Option(
+    "--enrol",
+    metavar="FILE",
+    help="A certificate that their firmware trusts for modules; may be repeated.",
+)
+NO_GPU = typer.Option("--no-gpu", help="Hosts without any GPU.")
+GROUP = typer.Option("--group", metavar="NAME", help="The inventory's group.")
+OUTPUT = typer.Option("--output", "-o", metavar="FILE", help="Write the inventory there.")
+# Hidden: typer would write "<list[str]>" behind it; the text of `sicken` explains it.
+SETTINGS = typer.Argument(metavar="KEY=VALUE", hidden=True)
+GPU = typer.Option("--gpu", metavar="N", help="Which GPU; without it, the whole host.", min=0)
+CURE = typer.Option("--cure", help="Take back first what was set before.")
 
 
 def _labs_directory() -> Path:
@@ -80,30 +74,19 @@ def _labs_directory() -> Path:
 @lab_app.command("up")
 def lab_up(
     name: LabName = "lab",
-    hosts: Annotated[int, typer.Option("--hosts", metavar="N", help="How many.", min=1)] = 2,
-    gpus: Annotated[
-        int, typer.Option("--gpus", metavar="N", help="Simulated GPUs per host.", min=0)
-    ] = 2,
-    gpu_name: Annotated[
-        str, typer.Option("--gpu-name", metavar="NAME", help="Their model.")
-    ] = "Tesla T4",
-    gpu_memory: GpuMemoryOption = None,
-    driver_version: DriverVersionOption = None,
-    platform: Annotated[
-        str, typer.Option("--platform", metavar="ID", help="The hosts' system.")
-    ] = "debian11",
-    machine: MachineOption = Machine.CONTAINER,
-    memory: MemoryOption = None,
-    secure_boot: SecureBootOption = False,
-    enrol: EnrolOption = None,
-    no_gpu: Annotated[bool, typer.Option("--no-gpu", help="Hosts without any GPU.")] = False,
-    group: Annotated[
-        str, typer.Option("--group", metavar="NAME", help="The inventory's group.")
-    ] = example.GROUP,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the inventory there."),
-    ] = None,
+    hosts: Annotated[int, HOSTS] = 2,
+    gpus: Annotated[int, GPUS] = 2,
+    gpu_name: Annotated[str, GPU_NAME] = "Tesla T4",
+    gpu_memory: Annotated[int | None, GPU_MEMORY] = None,
+    driver_version: Annotated[str | None, DRIVER_VERSION] = None,
+    platform: Annotated[str, PLATFORM] = "debian11",
+    machine: Annotated[Machine, MACHINE] = Machine.CONTAINER,
+    memory: Annotated[int | None, MEMORY] = None,
+    secure_boot: Annotated[bool, SECURE_BOOT] = False,
+    enrol: Annotated[list[Path] | None, ENROL] = None,
+    no_gpu: Annotated[bool, NO_GPU] = False,
+    group: Annotated[str, GROUP] = example.GROUP,
+    output: Annotated[Path | None, OUTPUT] = None,
 ) -> None:
     """Start a lab and print its inventory."""
     if machine is Machine.VM:
@@ -174,18 +157,9 @@ def lab_down(name: LabName = "lab") -> None:
 def lab_sicken(
     name: LabName,
     host: Annotated[str, typer.Argument(metavar="HOST", help="A host of it.")],
-    settings: Annotated[
-        list[str] | None,
-        # Hidden: typer would write "<list[str]>" behind it; the text below explains it.
-        typer.Argument(metavar="KEY=VALUE", hidden=True),
-    ] = None,
-    number: Annotated[
-        int | None,
-        typer.Option("--gpu", metavar="N", help="Which GPU; without it, the whole host.", min=0),
-    ] = None,
-    cure: Annotated[
-        bool, typer.Option("--cure", help="Take back first what was set before.")
-    ] = False,
+    settings: Annotated[list[str] | None, SETTINGS] = None,
+    number: Annotated[int | None, GPU] = None,
+    cure: Annotated[bool, CURE] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a simulated GPU sick, or healthy again, while the lab runs.

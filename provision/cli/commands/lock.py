@@ -27,80 +27,56 @@ from provision.lock import from_host as working_host
 from provision.lock.pin import Twin
 from provision.upstream import mirrors
 
-NamesArgument = Annotated[
-    list[str] | None,
-    # Hidden: typer would write "<list[str]>" behind it; --upgrade explains it.
-    typer.Argument(metavar="NAME", hidden=True),
-]
-UpgradeOption = Annotated[
-    bool,
-    typer.Option(
-        "--upgrade",
-        help="Move to what upstream has now: all, or only the components, packages and "
-        "wheels that are named behind it.",
-    ),
-]
-FromHostOption = Annotated[
-    str | None,
-    typer.Option("--from-host", metavar="HOST", help="Lock what this host has installed."),
-]
-CheckOption = Annotated[
-    bool,
-    typer.Option("--check", help="Write nothing; exit 5 if it would change."),
-]
-NvidiaMirrorOption = Annotated[
-    str,
-    typer.Option(
-        "--nvidia-mirror",
-        metavar="URL",
-        envvar="PROVISION_NVIDIA_MIRROR",
-        show_envvar=True,
-        help="A mirror in place of developer.download.nvidia.com, us.download.nvidia.com and "
-        "nvidia.github.io, with their paths; the lock has hosts install from it.",
-    ),
-]
-NvidiaKeyOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--nvidia-key",
-        metavar="FILE",
-        envvar="PROVISION_NVIDIA_KEY",
-        dir_okay=False,
-        help="The public key of a mirror that signs NVIDIA's repositories anew.",
-    ),
-]
-ArchiveMirrorOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--archive-mirror",
-        metavar="PLATFORM=URL[,SUITE...]",
-        envvar="PROVISION_ARCHIVE_MIRROR",
-        help="A mirror of a platform's own archive, with these of its suites (all).",
-    ),
-]
-ArchiveKeyOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--archive-key",
-        metavar="FILE",
-        envvar="PROVISION_ARCHIVE_KEY",
-        dir_okay=False,
-        help="The public key of an archive mirror that signs anew.",
-    ),
-]
+# Hidden: typer would write "<list[str]>" behind it; --upgrade explains it.
+NAMES = typer.Argument(metavar="NAME", hidden=True)
+UPGRADE = typer.Option(
+    "--upgrade",
+    help="Move to what upstream has now: all, or only the components, packages and "
+    "wheels that are named behind it.",
+)
+FROM_HOST = typer.Option("--from-host", metavar="HOST", help="Lock what this host has installed.")
+CHECK = typer.Option("--check", help="Write nothing; exit 5 if it would change.")
+NVIDIA_MIRROR = typer.Option(
+    "--nvidia-mirror",
+    metavar="URL",
+    envvar="PROVISION_NVIDIA_MIRROR",
+    show_envvar=True,
+    help="A mirror in place of developer.download.nvidia.com, us.download.nvidia.com and "
+    "nvidia.github.io, with their paths; the lock has hosts install from it.",
+)
+NVIDIA_KEY = typer.Option(
+    "--nvidia-key",
+    metavar="FILE",
+    envvar="PROVISION_NVIDIA_KEY",
+    dir_okay=False,
+    help="The public key of a mirror that signs NVIDIA's repositories anew.",
+)
+ARCHIVE_MIRROR = typer.Option(
+    "--archive-mirror",
+    metavar="PLATFORM=URL[,SUITE...]",
+    envvar="PROVISION_ARCHIVE_MIRROR",
+    help="A mirror of a platform's own archive, with these of its suites (all).",
+)
+ARCHIVE_KEY = typer.Option(
+    "--archive-key",
+    metavar="FILE",
+    envvar="PROVISION_ARCHIVE_KEY",
+    dir_okay=False,
+    help="The public key of an archive mirror that signs anew.",
+)
 
 
 def lock(
-    names: NamesArgument = None,
+    names: Annotated[list[str] | None, NAMES] = None,
     project: ProjectOption = Path(),
     inventories: InventoryOption = None,
-    upgrade: UpgradeOption = False,
-    from_host: FromHostOption = None,
-    check: CheckOption = False,
-    nvidia_mirror: NvidiaMirrorOption = "",
-    nvidia_key: NvidiaKeyOption = None,
-    archive_mirror: ArchiveMirrorOption = None,
-    archive_key: ArchiveKeyOption = None,
+    upgrade: Annotated[bool, UPGRADE] = False,
+    from_host: Annotated[str | None, FROM_HOST] = None,
+    check: Annotated[bool, CHECK] = False,
+    nvidia_mirror: Annotated[str, NVIDIA_MIRROR] = "",
+    nvidia_key: Annotated[Path | None, NVIDIA_KEY] = None,
+    archive_mirror: Annotated[list[str] | None, ARCHIVE_MIRROR] = None,
+    archive_key: Annotated[Path | None, ARCHIVE_KEY] = None,
     vault_password_file: VaultOption = None,
     no_prefix_warnings: NoPrefixWarnings = False,
     as_json: JsonOption = False,

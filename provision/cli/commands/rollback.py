@@ -18,24 +18,20 @@ from provision.cli.run_options import RunRequest, takes_run_options
 from provision.errors import HostError, InputError
 from provision.models import plain
 
+# Hidden for the same reason as lock's NAME.
+HOSTS = typer.Argument(metavar="HOST", hidden=True)
+TO = typer.Option(
+    "--to", metavar="N|DIGEST", help="The N-th state before, or a lock's digest.  [1]"
+)
+LIST = typer.Option("--list", help="Say what there is to go back to; change nothing.")
+
 
 @takes_run_options(without={"limit", "deep"})
 def go_back(
-    hosts: Annotated[
-        list[str] | None,
-        # Hidden for the same reason as lock's NAME.
-        typer.Argument(metavar="HOST", hidden=True),
-    ] = None,
+    hosts: Annotated[list[str] | None, HOSTS] = None,
     *,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to", metavar="N|DIGEST", help="The N-th state before, or a lock's digest.  [1]"
-        ),
-    ] = None,
-    only_list: Annotated[
-        bool, typer.Option("--list", help="Say what there is to go back to; change nothing.")
-    ] = False,
+    to: Annotated[str | None, TO] = None,
+    only_list: Annotated[bool, LIST] = False,
     request: RunRequest,
 ) -> None:
     """Bring hosts back to what they had before.

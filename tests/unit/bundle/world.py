@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from provision import cli, lock
+from provision import lock
 from provision.lock.model import digest_of
+from tests import called
 from tests.unit.generator.signed_repository import Key, Server, served
 
 STACK = "debian12-made-up"
@@ -242,10 +242,7 @@ def made(folder: Path, key: Key, patch: pytest.MonkeyPatch) -> Iterator[World]:
 
 def provision(*arguments: str | Path) -> tuple[int, str]:
     """(exit code, standard output) of `provision bundle ...`; raises its error."""
-    done = CliRunner().invoke(cli.app, ["bundle", *map(str, arguments)])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.exit_code, done.stdout
+    return called.provision("bundle", *arguments)
 
 
 def build(world: World, folder: Path, *arguments: str | Path) -> Path:

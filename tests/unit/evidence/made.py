@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from gpu_stack.acceptance import judge
-from typer.testing import CliRunner
 
-from provision import cli, evidence, lock
+from provision import evidence, lock
+from tests import called
 from tests.collection import ROOT
 from tests.unit import report_samples
 from tests.unit.acceptance.machines import Facts, machine
@@ -90,7 +90,4 @@ def allowed(path: Path, *signers: tuple[str, Path]) -> Path:
 
 def provision(*arguments: str | Path) -> tuple[int, str]:
     """(exit code, standard output) of `provision evidence ...`; raises its error."""
-    done = CliRunner().invoke(cli.app, ["evidence", *map(str, arguments)])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.exit_code, done.stdout
+    return called.provision("evidence", *arguments)

@@ -11,21 +11,19 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from provision import cli, examples
+from provision import examples
 from provision.errors import InputError, MachineError
+from tests import called
 
 EVERY = {example.name: example for example in examples.every()}
 
 
 def provision(*arguments: str | Path) -> str:
     """What `provision examples ...` prints; raises its error."""
-    done = CliRunner().invoke(cli.app, ["examples", *map(str, arguments)])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0
-    return done.stdout
+    code, out = called.provision("examples", *arguments)
+    assert code == 0
+    return out
 
 
 def code_of(notebook: str) -> str:

@@ -183,7 +183,7 @@ def test_the_requirements_file_is_the_one_its_hash_names() -> None:
 
 
 def test_hosts_get_the_slim_lock_once() -> None:
-    slim = yaml.safe_load(stacks.render(recorded.lock())[stacks.SLIM])
+    slim = yaml.safe_load(stacks.render(recorded.lock())[f"stacks/{stacks.NAME}"])
     assert list(slim) == ["gpu_lock"]
     (load,) = [t for t in tasks() if stacks.NAME in str(t)]
     assert load["run_once"] is True

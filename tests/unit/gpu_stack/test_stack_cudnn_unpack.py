@@ -61,6 +61,14 @@ def look(root: Path, sha256: str) -> dict[str, Any]:
     return {**found, "library": layout.library_directory(found["names"])}
 
 
+@pytest.fixture
+def installed(root: Path, archive: Path) -> str:
+    """The hash of an archive that is installed."""
+    sha256: str = pack(archive, nvidia())
+    install(root, archive, sha256)
+    return sha256
+
+
 def refusal(root: Path, archive: Path, sha256: str) -> str:
     """The message of a refused archive, which must leave nothing on the host."""
     before = everything(root.parents[2])
@@ -171,15 +179,13 @@ def test_everybody_may_read_what_was_unpacked_whatever_the_umask(root: Path, arc
             assert stat.S_IMODE(path.stat().st_mode) == wanted, path
 
 
-def test_the_manifest_describes_every_file(root: Path, archive: Path) -> None:
-    sha256 = pack(archive, nvidia())
-    install(root, archive, sha256)
+def test_the_manifest_describes_every_file(root: Path, installed: str) -> None:
     manifest = json.loads((root / NAME / ".provision-manifest.json").read_text())
     assert manifest == {
         "format": 1,
         "version": VERSION,
         "cuda": CUDA,
-        "archive_sha256": sha256,
+        "archive_sha256": installed,
         "files": {
             "include/cudnn_version.h": {
                 "size": len(HEADER),
@@ -197,11 +203,11 @@ def test_the_manifest_describes_every_file(root: Path, archive: Path) -> None:
     }
 
 
-def test_a_second_run_changes_nothing_and_needs_no_archive(root: Path, archive: Path) -> None:
-    sha256 = pack(archive, nvidia())
-    install(root, archive, sha256)
+def test_a_second_run_changes_nothing_and_needs_no_archive(
+    root: Path, archive: Path, installed: str
+) -> None:
     archive.unlink()
-    assert install(root, archive, sha256)["changed"] is False
+    assert install(root, archive, installed)["changed"] is False
 
 
 def test_hard_links_inside_the_archive_become_files(root: Path, archive: Path) -> None:
@@ -372,15 +378,13 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
 
 
 def test_a_refused_archive_leaves_the_version_in_use(
-    root: Path, archive: Path, tmp_path: Path
+    root: Path, tmp_path: Path, installed: str
 ) -> None:
-    sha256 = pack(archive, nvidia())
-    install(root, archive, sha256)
     bad = tmp_path / "bad.tgz"
     other = pack(bad, [*nvidia(), file("/evil")])
     with pytest.raises(archives.RefusalError):
         put_and_switch(wish(root, other, "8.2.0.1", CUDA), bad)
-    assert look(root, sha256)["complete"]
+    assert look(root, installed)["complete"]
     assert sorted(os.listdir(root)) == [NAME, "current"]
 
 
@@ -405,33 +409,29 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
 
 @pytest.mark.parametrize(("damage", "words"), DAMAGES)
 def test_a_damaged_version_is_seen_and_rebuilt(
-    root: Path, archive: Path, damage: Callable[[Path], None], words: str
+    root: Path, archive: Path, damage: Callable[[Path], None], words: str, installed: str
 ) -> None:
-    sha256 = pack(archive, nvidia())
-    install(root, archive, sha256)
     damage(root / NAME / "lib64" / "libcudnn.so.8.1.0")
-    assert words in look(root, sha256)["problems"][0]
-    assert install(root, archive, sha256)["changed"] is True
-    assert look(root, sha256)["complete"]
+    assert words in look(root, installed)["problems"][0]
+    assert install(root, archive, installed)["changed"] is True
+    assert look(root, installed)["complete"]
     assert sorted(os.listdir(root)) == [NAME, "current"]
 
 
-def test_a_redirected_link_is_seen(root: Path, archive: Path) -> None:
-    sha256 = pack(archive, nvidia())
-    install(root, archive, sha256)
+def test_a_redirected_link_is_seen(root: Path, installed: str) -> None:
     path = root / NAME / "lib64" / "libcudnn.so.8"
     path.unlink()
     path.symlink_to("/tmp/libcudnn.so.8")
-    assert "not a link to libcudnn.so.8.1.0" in look(root, sha256)["problems"][0]
+    assert "not a link to libcudnn.so.8.1.0" in look(root, installed)["problems"][0]
 
 
-def test_damage_that_only_a_hash_shows_is_repaired_on_request(root: Path, archive: Path) -> None:
-    sha256 = pack(archive, nvidia())
-    install(root, archive, sha256)
+def test_damage_that_only_a_hash_shows_is_repaired_on_request(
+    root: Path, archive: Path, installed: str
+) -> None:
     path = root / NAME / "lib64" / "libcudnn.so.8.1.0"
     path.write_bytes(LIBRARY[::-1])
-    assert install(root, archive, sha256)["changed"] is False
-    assert install(root, archive, sha256, again=True)["changed"] is True
+    assert install(root, archive, installed)["changed"] is False
+    assert install(root, archive, installed, again=True)["changed"] is True
     assert path.read_bytes() == LIBRARY
 
 
@@ -449,18 +449,16 @@ def test_foreign_things_in_the_way_are_kept(root: Path, archive: Path) -> None:
 
 
 def test_switching_back_needs_no_archive_and_pruning_spares_what_is_foreign(
-    root: Path, archive: Path, tmp_path: Path
+    root: Path, tmp_path: Path, installed: str
 ) -> None:
-    sha256 = pack(archive, nvidia())
-    install(root, archive, sha256)
     newer = tmp_path / "newer.tgz"
     other = pack(newer, nvidia(header=HEADER.replace(b"MINOR 1", b"MINOR 2")))
     put_and_switch(wish(root, other, "8.2.0.53", CUDA), newer)
     assert os.readlink(root / "current") == "8.2.0.53-cuda11.2"
     (root / "someone-elses").mkdir()
-    assert versions.switch(HERE, wish(root, sha256))["changed"] is True
+    assert versions.switch(HERE, wish(root, installed))["changed"] is True
     assert os.readlink(root / "current") == NAME
-    assert versions.prune(HERE, wish(root, sha256)) == ["8.2.0.53-cuda11.2"]
+    assert versions.prune(HERE, wish(root, installed)) == ["8.2.0.53-cuda11.2"]
     assert sorted(os.listdir(root)) == [NAME, "current", "someone-elses"]
 
 

@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
-
-from provision import cli, collection
+from provision import collection
 from provision.render import playbooks
+from tests import called
 from tests.collection import PLUGINS, ROOT
 
 ANSWER = "answer.json"
@@ -78,10 +77,7 @@ def ask(path: Path, *arguments: str, says: dict[str, Any]) -> tuple[int, str]:
     """(exit code, standard output) of a command, to which the host's module says this."""
     (path / ANSWER).write_text(json.dumps(says))
     command, *rest = arguments
-    done = CliRunner().invoke(cli.app, [command, "--project", str(path), *rest])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.exit_code, done.stdout
+    return called.provision(command, "--project", path, *rest)
 
 
 def by_ansible(path: Path, book: str, says: dict[str, Any]) -> subprocess.CompletedProcess[str]:

@@ -25,7 +25,7 @@ class Component:
         beside: bool = False,
         packages: bool = False,
         state: bool = True,
-        doctor: bool = False,
+        doctor: int = 0,
         repositories: bool = False,
         rules: tuple[str, ...] = ("rules",),
     ) -> None:
@@ -48,7 +48,7 @@ class Component:
         self.packages = packages
         # Its role has an option <name>_state, which can be absent; its folder has removal.py.
         self.state = state
-        # Its folder has cases for the doctor, in doctor.py.
+        # Its folder has cases for the doctor, in doctor.py; this is their place in its report.
         self.doctor = doctor
         # Its role names repositories to apt; repositories.py of its folder says which.
         self.repositories = repositories
@@ -65,7 +65,7 @@ COMPONENTS = (
         spoken="the NVIDIA driver",
         reboots=True,
         packages=True,
-        doctor=True,
+        doctor=10,
         rules=("rules", "kernel_rules", "method_rules"),
     ),
     Component(
@@ -75,7 +75,7 @@ COMPONENTS = (
         needs=("nvidia_driver",),
         behind=("nvidia_driver",),
         packages=True,
-        doctor=True,
+        doctor=30,
         repositories=True,
     ),
     Component("cudnn", "cuDNN", "cuDNN", behind=("nvidia_driver", "cuda")),
@@ -87,7 +87,7 @@ COMPONENTS = (
         spoken="the container toolkit",
         needs=("nvidia_driver",),
         packages=True,
-        doctor=True,
+        doctor=50,
         repositories=True,
     ),
     # Not behind the driver: its venv needs packages, and apt is put in order there.
@@ -98,7 +98,7 @@ COMPONENTS = (
         needs=("nvidia_driver", "cuda", "cudnn"),
         behind=("cuda", "cudnn"),
         beside=True,
-        doctor=True,
+        doctor=40,
         rules=("rules", "venv_use"),
     ),
     Component(

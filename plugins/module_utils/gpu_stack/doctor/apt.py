@@ -26,7 +26,6 @@ KEYRINGS = {
     "debian12": "e7f219eab6fe4819cdb5c15b98233dc3420302d9c00883219cd3d896857cf48d",
 }
 
-PLACE = 20  # of its cases in the doctor's report
 CASES = (
     Case(
         "key-missing",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from ..components import COMPONENTS
 from ..components.tensorflow import rules as tensorflow_rules
 from ..host import running, surroundings
 from ..registered_doctors import MODULES
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from ..host.context import Context
     from ..shapes import Changes, Facts
 
-# In the order in which they are reported.
-_MODULES = sorted((apt, *MODULES.values()), key=lambda module: module.PLACE)
+# In the order in which they are reported; apt's cases are of no component.
+_PLACES = [(20, apt)] + [(one.doctor, MODULES[one.name]) for one in COMPONENTS if one.doctor]
+_MODULES = [module for _place, module in sorted(_PLACES, key=lambda placed: placed[0])]
 CASES = tuple(case for module in _MODULES for case in module.CASES)
 # What a host can be seen to have, by the case's id. A case that is not here is told by a log alone.
 CHECKS = {name: check for module in _MODULES for name, check in module.CHECKS.items()}

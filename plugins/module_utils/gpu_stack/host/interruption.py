@@ -11,6 +11,7 @@ import time
 from ..type_checking import TYPE_CHECKING
 from . import people
 from .context import Context, run_program
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
     from typing import Any
@@ -48,6 +49,14 @@ def look(context: Context, window: Any, wait: int = 0, now: float | None = None)
 def disturbs(context: Context, before: str) -> bool:
     """Whether people who are logged in would notice; a first installation disturbs nobody."""
     return before == REBOOT or context.exists(LOADED)
+
+
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:  # noqa: ARG001
+    """The result of the module `gpu_users`; RefusalError where people may not be interrupted."""
+    seen, reason = ask(host(), **params)
+    if reason is not None:
+        raise RefusalError(reason, **seen)
+    return dict(seen, changed=False)
 
 
 def ask(

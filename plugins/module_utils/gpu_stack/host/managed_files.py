@@ -14,14 +14,13 @@ import stat
 import tempfile
 import time
 
-from . import file_state
+from . import file_state, owned_files
+from .context import Context
 from .refusal import RefusalError
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any, Iterable
-
-    from .context import Context
 
 SAVED = ".save"
 FOLDER_MODE = 0o755
@@ -76,21 +75,21 @@ def _difference(path: str, before: Any, after: Any) -> dict[str, Any]:
     return {"before_header": path, "after_header": path, "before": before, "after": after}
 
 
-def settle(
-    context: Context, params: dict[str, Any], others: Iterable[str], dry: bool
-) -> dict[str, Any]:
-    """{written, removed, kept, differences} of the module's parameters; RefusalError or OSError."""
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """The result of the module `managed_files`; RefusalError or OSError."""
+    context = Context()
     files = [entry(options) for options in params["files"]]
     if params["state"] == "absent":
-        gone = remove(context, files, others, params["emptied"], dry)
+        others = [*params["others"], *owned_files.paths(context, params["owned"])]
+        gone = remove(context, files, others, params["emptied"], check_mode)
         states = [({"path": path, "state": "file"}, {"path": path, "state": "absent"})
                   for path in gone["removed"]]  # fmt: skip
-        differences = [_difference(before["path"], before, after) for before, after in states]
-        return dict(gone, written=[], differences=differences)
-    differences = bring(context, files, dry)
-    differences += set_modes(context, params["modes"], params["follow"], dry)
-    written = [difference["after_header"] for difference in differences]
-    return {"written": written, "removed": [], "kept": [], "differences": differences}
+        diff = [_difference(before["path"], before, after) for before, after in states]
+        return dict(gone, changed=bool(diff), written=[], diff=diff)
+    diff = bring(context, files, check_mode)
+    diff += set_modes(context, params["modes"], params["follow"], check_mode)
+    written = [difference["after_header"] for difference in diff]
+    return {"changed": bool(diff), "written": written, "removed": [], "kept": [], "diff": diff}
 
 
 # what is to be there

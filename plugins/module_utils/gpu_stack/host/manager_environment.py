@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..type_checking import TYPE_CHECKING
+from .context import Context
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
-    from typing import Iterable
-
-    from .context import Context
+    from typing import Any, Iterable
 
 
 def look(context: Context) -> str | None:
@@ -24,3 +24,18 @@ def unread(manager: str, wished: Iterable[tuple[str, str]]) -> list[str]:
     """
     settings = f" {manager} ".replace('"', " ")
     return [name for name, value in wished if f" {name}={value} " not in settings]
+
+
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """The result of the module `manager_environment`; RefusalError."""
+    context = Context()
+    manager = look(context)
+    if manager is None:
+        return {"changed": False, "unread": []}
+    names = unread(manager, params["variables"])
+    changed = bool(params["renewed"] or names)
+    if changed and not check_mode:
+        answer = context.run(["systemctl", "daemon-reexec"])
+        if answer.rc != 0:
+            raise RefusalError(f"systemctl daemon-reexec failed: {answer.err.strip()}")
+    return {"changed": changed, "unread": names}

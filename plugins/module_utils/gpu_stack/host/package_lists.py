@@ -16,6 +16,7 @@ from ..type_checking import TYPE_CHECKING
 from . import apt, apt_commands
 from .apt_commands import PAUSE
 from .context import SILENT
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterable, Sequence
@@ -36,8 +37,16 @@ LOCKED = "Could not get lock"
 FAILED = re.compile(r"^[EW]: .*Failed to fetch", re.M)
 
 
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """The result of the module; RefusalError where another apt is at work to the end."""
+    answer = nothing() if check_mode else fetch(**params)
+    if answer["locked"]:
+        raise RefusalError(f"Another apt is at work. {answer['words']}", **answer)
+    return dict(answer, changed=False)
+
+
 def fetch(suites: Iterable[str], wait: int = 0) -> dict[str, Any]:
-    """Fetches the lists and returns the result of the module `package_lists`.
+    """Fetches the lists, and returns what came of it as the module does.
 
     `suites`: the platform's own. `wait`: seconds for which another apt may be at work; afterwards
     the answer is `locked`.

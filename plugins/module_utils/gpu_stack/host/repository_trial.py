@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from ..type_checking import TYPE_CHECKING
 from . import apt
 from .package_lists import LOCKED, retry_while_locked, run
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
     from typing import Any, Sequence
@@ -32,6 +33,14 @@ ERRORS = re.compile(r"^[EW]: .*", re.M)
 REASONS = re.compile(r"^[EW]: .*|^\s+(?:because: .*|Signing key on .*)$", re.M)
 
 
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """The result of the module; RefusalError where another apt is at work to the end."""
+    answer = judge(0, "") if check_mode else fetch(**params)
+    if answer["locked"]:
+        raise RefusalError(" ".join(["Another apt is at work.", *answer["errors"]]), **answer)
+    return dict(answer, changed=False)
+
+
 def fetch(
     uri: str,
     suite: str,
@@ -41,7 +50,7 @@ def fetch(
     ca_bundle: str = "",
     wait: int = 0,
 ) -> dict[str, Any]:
-    """Fetches the lists and returns the result of the module `repository_trial`.
+    """Fetches the lists, and returns what came of it as the module does.
 
     `uri` is without a password, which stands in `login`: "USER:PASSWORD". `key`: its armored text.
     `wait`: seconds for which another apt may be at work; afterwards the answer is `locked`.

@@ -9,7 +9,6 @@ from ...type_checking import TYPE_CHECKING
 if TYPE_CHECKING:
     from ...shapes import Clues, Facts
 
-PLACE = 30  # of its cases in the doctor's report
 CASES = (
     Case(
         "cuda-libraries",

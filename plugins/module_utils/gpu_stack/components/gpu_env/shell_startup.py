@@ -19,13 +19,12 @@ import stat
 import time
 
 from ...host import regular
+from ...host.context import Context
 from ...type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
-
-    from ...host.context import Context
 
 PROFILE = "/etc/profile.d/provision-gpu.sh"
 LINE = ". " + PROFILE
@@ -206,6 +205,17 @@ def as_user(context: Context, user: str, present: bool, check: bool) -> dict[str
     if not data:
         return {"left": f"could not be written within {PATIENCE:.0f} s"}
     return dict(json.loads(data.decode("utf-8")))
+
+
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """The result of the module `shell_startup`."""
+    present = params["state"] == "present"
+    result = write(Context(), params["users"], present, check_mode)
+    # The rest of the file is private to its user, and not in the diff.
+    before, after = ("", BLOCK) if present else (BLOCK, "")
+    diff = [{"before_header": path, "after_header": path, "before": before, "after": after}
+            for path in result["files"]]  # fmt: skip
+    return dict(result, changed=bool(diff), diff=diff)
 
 
 def write(context: Context, users: Iterable[str], present: bool, check: bool) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import differences, present, proof
 from .absent import remove
@@ -26,14 +27,15 @@ ENDS = {
 }
 
 
-def answer(params: dict[str, Any], dry: bool) -> tuple[bool, dict[str, Any]]:
-    """(whether it failed, what the module returns); `dry`: nothing is changed."""
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """The module's result; RefusalError."""
     state = params["state"]
     os.umask(0o022)
     try:
-        return False, STATES[state](params, dry)
+        return STATES[state](params, check_mode)
     except (RefusedError, OSError, subprocess.SubprocessError) as error:
-        return True, {"msg": " ".join([str(error).strip() + ".", ENDS.get(state, "")]).strip()}
+        words = " ".join([str(error).strip() + ".", ENDS.get(state, "")])
+        raise RefusalError(words.strip()) from error
 
 
 def _looked(params: dict[str, Any], _dry: bool) -> dict[str, Any]:

@@ -20,6 +20,12 @@ HAS = {
 }
 
 
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """The result of the module `workspace_image`; RefusedError or OSError."""
+    changed = bring(params, check_mode)
+    return {"changed": changed, "reference": parameters.reference(params["image"])}
+
+
 def bring(params: dict[str, Any], dry: bool) -> bool:
     """Gets the image into docker, unless `dry`; whether it was missing.
 

@@ -17,6 +17,7 @@ import tempfile
 
 from ...host.context import Context, run_program
 from ...host.kept_names import free_name
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import cdi
 
@@ -39,10 +40,6 @@ _NONE = (
     "on); "
     "nvidia_container_toolkit_cdi set to none leaves it alone."
 )
-
-
-class RefusedError(Exception):
-    """Nothing was changed; the text says why."""
 
 
 def environment() -> dict[str, str]:
@@ -74,6 +71,18 @@ def look(context: Context, version: str, wish: str) -> dict[str, Any]:
     return answer
 
 
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """The result of the module `cdi`; RefusalError where there is no specification."""
+    context = host()
+    if params["state"] == "absent":
+        removed = absent(context, params["packages"], check_mode)
+        return {"changed": bool(removed), "gone": removed}
+    state, reason = present(context, params["version"], params["wish"], check_mode)
+    if reason is not None:
+        raise RefusalError(reason, **state)
+    return state
+
+
 def present(
     context: Context, version: str, wish: str, check: bool
 ) -> tuple[dict[str, Any], str | None]:
@@ -101,7 +110,7 @@ def present(
     try:
         if not check:
             _make(context, state)
-    except (RefusedError, OSError) as error:
+    except (RefusalError, OSError) as error:
         state["changed"] = False
         return state, _NONE.format(error)
     return state, None
@@ -124,19 +133,19 @@ def _make(context: Context, state: State) -> None:
 
 
 def _generated(context: Context, state: State) -> str:
-    """The specification that nvidia-ctk generates; raises RefusedError if it has a fault."""
+    """The specification that nvidia-ctk generates; raises RefusalError if it has a fault."""
     flags = ["--feature-flag", FLAG] if state["plain"] else []
     result = context.run(["nvidia-ctk", "cdi", "generate", *flags])
     if result.rc != 0:
         lines = [line for line in result.err.splitlines() if line.strip()]
-        raise RefusedError(
+        raise RefusalError(
             "nvidia-ctk cdi generate says: {0}".format(lines[-1] if lines else "nothing")
         )
     newest, library = cdi.reads(state["podman"]), cdi.library(context)
     wrong = cdi.fault(result.out, newest, library, context.exists)
     if wrong is not None:
         wrong = "is " + wrong if wrong.startswith("made for") else wrong
-        raise RefusedError(f"what nvidia-ctk cdi generate made {wrong}")
+        raise RefusalError(f"what nvidia-ctk cdi generate made {wrong}")
     return str(result.out)
 
 

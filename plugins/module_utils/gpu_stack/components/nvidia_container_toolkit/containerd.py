@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 
-from ...change import change
 from ...type_checking import TYPE_CHECKING
 from . import units
 
@@ -197,17 +196,13 @@ def losing(context: Context) -> str | None:
 
 def differ(name: str, state: State) -> Changes:
     """Changes to containerd: the runtime's table, and the restart that loads it."""
-    if not state["wanted"]:
-        return []
-    changes = []
-    if stale(state):
-        old = state["fault"] or ("other cgroups than runc's" if state["other"] else None)
-        reason = "who speaks CRI finds the runtime by it; all else in the file stays"
-        changes.append(change(name, ENTRY, old, RUNTIME, reason))
-    if restarts(state):
-        reason = "containerd reads its configuration when it starts, and at no other time"
-        changes.append(change(name, RESTART, "started before it", "restarted", reason))
-    return changes
+    old = state["fault"] or ("other cgroups than runc's" if state["other"] else None)
+    return units.cri_changes(
+        name,
+        state,
+        (ENTRY, old, "who speaks CRI finds the runtime by it; all else in the file stays"),
+        (RESTART, "containerd reads its configuration when it starts, and at no other time"),
+    )
 
 
 def users(context: Context) -> list[str]:

@@ -20,10 +20,11 @@ import os
 import re
 import tempfile
 
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import containerd, units
 from .containerd import BEGIN, CONFIG, END, PLUGINS, RUNTIME
-from .kept_files import RefusedError, inside, keep, note_restart, put_back, replace, text
+from .kept_files import inside, keep, note_restart, put_back, replace, text
 from .runtime import CriRuntime
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ def _torn_words(content: str | None) -> str | None:
 
 
 def _split(content: str | None) -> tuple[str, str, str]:
-    """(what is before our block, the block, what is after it). RefusedError where it is torn."""
+    """(what is before our block, the block, what is after it). RefusalError where it is torn."""
     fault = _torn_words(content)
     if fault is not None:
-        raise RefusedError(fault)
+        raise RefusalError(fault)
     content = content or ""
     if BEGIN not in content:
         return content, "", ""
@@ -143,11 +144,11 @@ class Containerd(CriRuntime):
     # the file
 
     def _dumped(self, path: str) -> dict[tuple[str, str], str]:
-        """What containerd makes of a file. RefusedError with its words where it can't be read."""
+        """What containerd makes of a file. RefusalError with its words where it can't be read."""
         answer = self.context.run(["containerd", "--config", path, "config", "dump"])
         if answer.rc:
             message = units.last_line(answer) or answer.rc
-            raise RefusedError(f"containerd can't read {CONFIG}: {message}")
+            raise RefusalError(f"containerd can't read {CONFIG}: {message}")
         return containerd.parsed(answer.out)
 
     def _tried(self, content: str) -> dict[tuple[str, str], str]:
@@ -165,13 +166,13 @@ class Containerd(CriRuntime):
             os.unlink(new)
 
     def _with_block(self, content: str | None) -> str:
-        """The text with our block as it should be. RefusedError where that can't be."""
+        """The text with our block as it should be. RefusalError where that can't be."""
         rest = _without(content)
         if containerd.disabled(rest):
-            raise RefusedError(f"disabled_plugins in {CONFIG} switches CRI off")
+            raise RefusalError(f"disabled_plugins in {CONFIG} switches CRI off")
         number = containerd.version(rest)
         if number not in PLUGINS:
-            raise RefusedError(
+            raise RefusalError(
                 f"{CONFIG} is of version {number}; expected 2 or 3 (containerd config migrate "
                 "shows it so)"
             )
@@ -180,7 +181,7 @@ class Containerd(CriRuntime):
         if other == RUNTIME:
             return rest  # somebody else's entry, and a good one
         if other is not None or (containerd.table(number, "nvidia"), "runtime_type") in dump:
-            raise RefusedError(
+            raise RefusalError(
                 f"{CONFIG} has a runtime nvidia of somebody else's, by {other or 'runc'}; "
                 f"expected {RUNTIME}"
             )
@@ -205,7 +206,7 @@ class Containerd(CriRuntime):
         """The new text, once containerd reads it and nothing else changes by it."""
         changed = _apart(self._tried(old), self._tried(new))
         if changed:
-            raise RefusedError(
+            raise RefusalError(
                 f"{CONFIG} would change beside the runtime nvidia: {', '.join(changed)}"
             )
         path = os.path.realpath(inside(self.context, CONFIG))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from ...change import change
 from ...type_checking import TYPE_CHECKING
 from . import units
 
@@ -175,19 +174,20 @@ def losing(context: Context) -> str | None:
 
 def differ(name: str, state: State) -> Changes:
     """Changes to CRI-O: the drop-in, and the restart that loads the runtime."""
-    if not state["wanted"]:
-        return []
-    changes = []
-    if stale(state):
-        old = state["fault"] or ("other options than the default's" if state["other"] else None)
-        reason = "pods find the runtime by it; no other file is touched"
-        changes.append(change(name, ENTRY, old or state["runtime"], RUNTIME, reason))
-    if restarts(state):
-        reason = (
-            "crio makes pods of the runtimes that it found when it started, whatever it reloads"
-        )
-        changes.append(change(name, RESTART, "started before it", "restarted", reason))
-    return changes
+    old = state["fault"] or ("other options than the default's" if state["other"] else None)
+    return units.cri_changes(
+        name,
+        state,
+        (
+            ENTRY,
+            old or state["runtime"],
+            "pods find the runtime by it; no other file is touched",
+        ),
+        (
+            RESTART,
+            "crio makes pods of the runtimes that it found when it started, whatever it reloads",
+        ),
+    )
 
 
 def users(context: Context) -> list[str]:

@@ -27,10 +27,11 @@ import re
 import shutil
 import tempfile
 
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import crio, units
 from .crio import CONFIG, DROPIN, HEADER, OPTIONS, PLACE, RUNTIME, TABLE
-from .kept_files import RefusedError, inside, keep, note_restart, put_back, replace, text
+from .kept_files import inside, keep, note_restart, put_back, replace, text
 from .runtime import CriRuntime
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Crio(CriRuntime):
     def _dumped(self, place: str) -> str:
         """What CRI-O makes of crio.conf and the files of a directory, as it prints it.
 
-        RefusedError with its words where it can't read them.
+        RefusalError with its words where it can't read them.
         """
         path = inside(self.context, CONFIG)
         # One that is named has to be there.
@@ -114,7 +115,7 @@ class Crio(CriRuntime):
         answer = self.context.run(["crio", *named, "--config-dir", place, "config"])
         if answer.rc:
             message = units.last_line(answer).replace(place, PLACE) or answer.rc
-            raise RefusedError(f"crio can't read {CONFIG} with {PLACE}: {message}")
+            raise RefusalError(f"crio can't read {CONFIG} with {PLACE}: {message}")
         return str(answer.out)
 
     def _tried(self, content: str | None) -> str:
@@ -142,7 +143,7 @@ class Crio(CriRuntime):
         """
         try:
             return self._tried(None)
-        except RefusedError:
+        except RefusalError:
             content = text(self.context, DROPIN)
             if content is not None and not crio.ours(content):
                 raise
@@ -152,19 +153,19 @@ class Crio(CriRuntime):
     def _wished(self, content: str | None) -> str | None:
         """The drop-in's text as it should be; None where somebody else's does it already.
 
-        RefusedError where that can't be.
+        RefusalError where that can't be.
         """
         dump = self._before()
         other = crio.program(crio.parsed(dump)) if dump is not None else None
         if other == RUNTIME:
             return None
         if other is not None:
-            raise RefusedError(
+            raise RefusalError(
                 f"CRI-O's configuration ({CONFIG}, {PLACE}) has a runtime nvidia of somebody "
                 f"else's, by {other}; expected {RUNTIME}"
             )
         if content is not None and not crio.ours(content):
-            raise RefusedError(
+            raise RefusalError(
                 f"{DROPIN} is somebody else's and names no runtime nvidia; expected such a table, "
                 "or another name of the file: CRI-O reads it under any"
             )
@@ -172,7 +173,7 @@ class Crio(CriRuntime):
         after = self._tried(new)
         changed = [] if dump is None else _apart(dump, after)
         if changed:
-            raise RefusedError(
+            raise RefusalError(
                 "CRI-O would read something else beside the runtime nvidia: " + ", ".join(changed)
             )
         return new
@@ -215,14 +216,14 @@ class Crio(CriRuntime):
             return {"changed": False, "saved": None}
         try:
             saved = None if content == self._wished(content) else keep(path, self._above())[0]
-        except RefusedError:
+        except RefusalError:
             saved = keep(path, self._above())[0]
         note_restart(self.context, crio.OWED, crio.daemon(self.context))
         os.unlink(path)
         return {"changed": True, "saved": saved, "diff": self.difference(content, None)}
 
     def started(self) -> None:
-        """RefusedError where the crio that runs can be asked and does not know the runtime.
+        """RefusalError where the crio that runs can be asked and does not know the runtime.
 
         CRI-O starts without a runtime that it finds no good, and says so in its journal alone.
         """
@@ -233,7 +234,7 @@ class Crio(CriRuntime):
                 known = {at[len(TABLE) :] for at, _key in dump if at.startswith(TABLE)}
                 if "nvidia" not in known:
                     names = ", ".join(sorted(known))
-                    raise RefusedError(f"crio runs and knows the runtimes {names} alone")
+                    raise RefusalError(f"crio runs and knows the runtimes {names} alone")
                 return
 
     # without it
@@ -251,7 +252,7 @@ class Crio(CriRuntime):
             state["loses"] = crio.losing(self.context)
         try:
             dump = self._before()
-        except RefusedError:
+        except RefusalError:
             return state  # it says nothing that our drop-in could be part of
         rest = {} if dump is None else crio.parsed(dump)
         state["default"] = dump is None or crio.default(rest) == "nvidia"

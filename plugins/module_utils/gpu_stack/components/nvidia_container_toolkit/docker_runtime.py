@@ -19,10 +19,11 @@ import os
 import signal
 import time
 
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import docker
 from .docker import CONFIG, RUNTIME
-from .kept_files import RefusedError, inside, keep, note_restart, put_back, replace, text
+from .kept_files import inside, keep, note_restart, put_back, replace, text
 from .runtime import Runtime
 
 if TYPE_CHECKING:
@@ -80,13 +81,13 @@ class Docker(Runtime):
     # daemon.json
 
     def _read(self) -> dict[str, Any]:
-        """daemon.json as a dict. RefusedError where it can't be read as what it should be."""
+        """daemon.json as a dict. RefusalError where it can't be read as what it should be."""
         try:
             config, fault = docker.parsed(text(self.context, CONFIG))
         except (OSError, UnicodeDecodeError) as error:
-            raise RefusedError(f"{CONFIG} can't be read: {error}") from error
+            raise RefusalError(f"{CONFIG} can't be read: {error}") from error
         if config is None:
-            raise RefusedError(f"{CONFIG} is {fault}")
+            raise RefusalError(f"{CONFIG} is {fault}")
         return config
 
     def _path(self) -> str:
@@ -129,7 +130,7 @@ class Docker(Runtime):
         if docker.program(config) != RUNTIME:
             return {"changed": False, "saved": None}
         if config.get("default-runtime") == "nvidia":
-            raise RefusedError(f"{CONFIG} names nvidia as default-runtime")
+            raise RefusalError(f"{CONFIG} names nvidia as default-runtime")
         runtimes = {name: entry for name, entry in config["runtimes"].items() if name != "nvidia"}
         left = {name: value for name, value in config.items() if name != "runtimes"}
         if runtimes:
@@ -174,7 +175,7 @@ class Docker(Runtime):
         state = dict(docker.look(self.context), planned=None, containers=None)
         try:
             state["planned"] = self.planned()
-        except RefusedError as error:
+        except RefusalError as error:
             state["fault"] = str(error)
         if state["running"]:
             state["containers"] = docker.containers(self.context)
@@ -242,7 +243,7 @@ class Docker(Runtime):
         return f"running containers would be lost ({count})"
 
     def proof(self, state: State) -> None:
-        """Raises RefusedError if the running docker does not know the runtime."""
+        """Raises RefusalError if the running docker does not know the runtime."""
         if not state["running"]:
             return
         try:
@@ -254,7 +255,7 @@ class Docker(Runtime):
         words = "docker runs and does not answer"
         if isinstance(known, dict):
             words = f"docker knows the runtimes {', '.join(sorted(known))} alone"
-        raise RefusedError(
+        raise RefusalError(
             f"{words}, though {CONFIG} names the runtime nvidia. journalctl -u docker says why; a "
             "docker started with --config-file reads another file."
         )
@@ -272,7 +273,7 @@ class Docker(Runtime):
         state = dict(docker.removal_state(self.context), entry=False, fault=None)
         try:
             state["entry"] = docker.program(self._read()) == RUNTIME
-        except RefusedError as error:
+        except RefusalError as error:
             state["fault"] = str(error)
         return state
 

@@ -9,12 +9,11 @@ from .. import nvidia_container_toolkit
 from . import cdi, docker
 from .doctor_look import ask
 
-__all__ = ["CASES", "CHECKS", "FIXES", "PLACE", "ask"]
+__all__ = ["CASES", "CHECKS", "FIXES", "ask"]
 
 if TYPE_CHECKING:
     from ...shapes import Clues, Facts
 
-PLACE = 50  # of its cases in the doctor's report
 CASES = (
     Case(
         "containers-lose-gpus",

@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from ...host.context import Context
 
 
-class RefusedError(Exception):
-    """The request was refused; the text says why."""
-
-
 def inside(context: Context, path: str) -> str:
     """Path on this machine's disk of a host's path."""
     return os.path.join(context.root, path.lstrip("/"))

@@ -10,9 +10,9 @@ A run that is cut off or refused before the restart leaves the note, and the nex
 
 from __future__ import annotations
 
+from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import units
-from .kept_files import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,18 +25,14 @@ if TYPE_CHECKING:
 RESTART_PATIENCE = 1800.0
 
 
-class RestartError(RefusedError):
-    """A daemon was restarted and did not start; `said` is systemctl's message."""
-
-    def __init__(self, message: str, said: str) -> None:
-        super().__init__(message)
-        self.said = said
+class RestartError(RefusalError):
+    """A daemon was restarted and did not start; the result's `said` is systemctl's message."""
 
 
 def refuse(words: str | None) -> None:
-    """Raises RefusedError with these words, if any."""
+    """Raises RefusalError with these words, if any."""
     if words is not None:
-        raise RefusedError(words)
+        raise RefusalError(words)
 
 
 class Runtime:
@@ -103,7 +99,8 @@ class Runtime:
             result = self.systemctl_restart(self.unit)
             if result.rc:
                 message = result.err.strip()
-                raise RestartError(f"Unable to restart service {self.unit}: {message}", message)
+                words = f"Unable to restart service {self.unit}: {message}"
+                raise RestartError(words, said=message)
             answer["changed"] = True
         return dict(answer)
 
@@ -111,12 +108,12 @@ class Runtime:
         """Notes a restart that packages installed later need; only docker's do."""
 
     def written(self) -> dict[str, Any]:
-        """The result of `write`; raises RefusedError with a hint if it failed."""
+        """The result of `write`; raises RefusalError with a hint if it failed."""
         try:
             result: dict[str, Any] = self.write()
             return result
-        except RefusedError as error:
-            raise RefusedError(self.unwritten(str(error))) from error
+        except RefusalError as error:
+            raise RefusalError(self.unwritten(str(error))) from error
 
     def restart(self, written: dict[str, Any]) -> None:
         """Restarts the daemon; restores the former configuration if it does not start.
@@ -129,7 +126,7 @@ class Runtime:
             try:
                 self.started()
                 return
-            except RefusedError as error:
+            except RefusalError as error:
                 words = str(error)
         if written["changed"]:
             self.restore(written["saved"])
@@ -140,13 +137,13 @@ class Runtime:
         else:
             end = "runs after a second start" if runs else "does not start at a second time either"
             words += f"; this run wrote nothing there, and {self.daemon} {end}"
-        raise RestartError(f"{words}. {self.journal}", result.err.strip())
+        raise RestartError(f"{words}. {self.journal}", said=result.err.strip())
 
     def started(self) -> None:
-        """Raises RefusedError if the restarted daemon does not know the runtime."""
+        """Raises RefusalError if the restarted daemon does not know the runtime."""
 
     def proof(self, state: State) -> None:
-        """Raises RefusedError if the daemon does not know the runtime. state: of `look`."""
+        """Raises RefusalError if the daemon does not know the runtime. state: of `look`."""
 
     def unwritten(self, fault: str) -> str:
         """Message about a file that could not be written."""
@@ -206,7 +203,7 @@ class CriRuntime(Runtime):
         try:
             state["planned"] = old, new = self.planned()
             state["right"] = old == new
-        except (RefusedError, OSError, UnicodeDecodeError) as error:
+        except (RefusalError, OSError, UnicodeDecodeError) as error:
             state["fault"] = str(error)
         running = self.facts.daemon(self.context)
         state["owed"] = units.restart_due(self.context, self.facts.OWED, running)

@@ -7,8 +7,7 @@ from ...type_checking import TYPE_CHECKING
 from .containerd_runtime import Containerd
 from .crio_runtime import Crio
 from .docker_runtime import Docker
-from .kept_files import RefusedError
-from .runtime import RESTART_PATIENCE, RestartError
+from .runtime import RESTART_PATIENCE
 
 if TYPE_CHECKING:
     from typing import Any
@@ -30,8 +29,8 @@ def restart(unit: str) -> Result:
     return run_program(["systemctl", "restart", unit], RESTART_PATIENCE, ENVIRONMENT)
 
 
-def answer(parameters: dict[str, Any], check_mode: bool) -> tuple[bool, dict[str, Any]]:
-    """(whether it failed, the module's result) for its parameters."""
+def settle(parameters: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """The result of the module `container_runtime`; RefusalError."""
     name = parameters["runtime"]
     options = {
         f"nvidia_container_toolkit_{name}": parameters["wish"],
@@ -39,14 +38,9 @@ def answer(parameters: dict[str, Any], check_mode: bool) -> tuple[bool, dict[str
     }
     context = Context(options=options, runner=run)
     runtime = RUNTIMES[name](context, restart, parameters["comes_later"])
-    try:
-        if parameters["state"] == "restart_due":
-            if not check_mode:
-                runtime.restart_due()
-            return False, {"changed": False}
-        step = runtime.absent if parameters["state"] == "absent" else runtime.present
-        return False, step(check_mode)
-    except RestartError as error:
-        return True, {"msg": str(error), "said": error.said}
-    except RefusedError as error:
-        return True, {"msg": str(error)}
+    if parameters["state"] == "restart_due":
+        if not check_mode:
+            runtime.restart_due()
+        return {"changed": False}
+    step = runtime.absent if parameters["state"] == "absent" else runtime.present
+    return step(check_mode)

@@ -6,6 +6,7 @@ start of the daemon's process, so that whoever restarts the daemon settles it.
 
 from __future__ import annotations
 
+from ...change import change
 from ...type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context, Result
-    from ...shapes import State
+    from ...shapes import Changes, State
 
 RUNTIME = "/usr/bin/nvidia-container-runtime"
 
@@ -48,6 +49,25 @@ def last_line(answer: Result) -> str:
     """Last line of a failed program's output; "" without output."""
     lines = [line for line in (answer.err or answer.out).splitlines() if line.strip()]
     return lines[-1].strip() if lines else ""
+
+
+def cri_changes(
+    name: str, state: State, written: tuple[str, str | None, str], restarted: tuple[str, str]
+) -> Changes:
+    """Changes to a daemon that makes pods: its configuration, and the restart that loads it.
+
+    written: what is written, its old value and why. restarted: what is restarted, and why.
+    """
+    if not state["wanted"]:
+        return []
+    changes = []
+    if stale(state):
+        item, old, reason = written
+        changes.append(change(name, item, old, RUNTIME, reason))
+    if restarts(state):
+        item, reason = restarted
+        changes.append(change(name, item, "started before it", "restarted", reason))
+    return changes
 
 
 class Daemon:

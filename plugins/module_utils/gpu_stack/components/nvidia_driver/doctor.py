@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from ...shapes import Clues, Facts
 
-PLACE = 10  # of its cases in the doctor's report
 CASES = (
     Case(
         "driver-mismatch",

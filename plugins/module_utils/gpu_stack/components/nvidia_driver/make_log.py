@@ -10,6 +10,7 @@ from . import driver_method
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from typing import Any
 
 # "file:line:column: error: ..."; the compiler's own command lines hold the word too.
 ERROR = re.compile(r":[0-9]+: (fatal )?error: ")
@@ -19,6 +20,11 @@ NAMES = ("nvidia", "nvidia-srv")
 # Lines in a message, and characters of a line.
 MANY = 3
 LONG = 300
+
+
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:  # noqa: ARG001
+    """The result of the module `driver_make_log`."""
+    return {"changed": False, "words": words(**params)}
 
 
 def words(version: str, module: str, kernels: Collection[str] = ()) -> str:

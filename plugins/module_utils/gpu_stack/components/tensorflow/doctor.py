@@ -25,7 +25,6 @@ BREAKERS = (
     ((2, 20), "protobuf", (6,)),
 )
 
-PLACE = 40  # of its cases in the doctor's report
 CASES = (
     Case(
         "numpy-2",
