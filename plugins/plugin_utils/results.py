@@ -15,8 +15,8 @@ STDERR_LINES = 8
 # Ansible's own words name neither the host's part in it nor what to do.
 TIMED_OUT = (
     "not done after {seconds} s, so the run went on without this host. ssh answers there, and a "
-    "program hangs. See what waits for a disk or a device (ps -eo pid,stat,etime,args | grep ' D'), "
-    "file servers (df) and the kernel's words (dmesg | tail); then run again"
+    "program hangs. See there what waits for a disk or a device (ps -eo pid,stat,etime,args | grep "
+    "' D'), file servers (df) and the kernel's words (dmesg | tail); then run again"
 )
 CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
 

@@ -30,7 +30,8 @@ interpreter_python = auto_silent
 retry_files_enabled = False
 # With the default of 1 ms Ansible spends more on asking its workers than on their work.
 internal_poll_interval = 0.01
-# Seconds for ssh to connect and for sudo to begin. The default of 10 calls a host under load unreachable.
+# Seconds for ssh to connect and for sudo to begin: with the default of 10 a host under load counts
+# as unreachable.
 timeout = 30
 # A task that hangs on one host (a sick driver, a dead file server) fails after four hours, and the
 # other hosts go on. Shorter tasks have limits of their own.
