@@ -43,14 +43,15 @@ cd /etc/provision-pull
 { printf 'localhost '; cut -d' ' -f1,2 /etc/ssh/ssh_host_ed25519_key.pub; } > known_hosts
 cd /root/pull
 for user in git reports; do
-    install -o $user -g $user -m 700 -d /home/$user/.ssh
-    install -o $user -g $user -m 600 keys.$user /home/$user/.ssh/authorized_keys
+    home=$(getent passwd $user | cut -d: -f6)
+    install -o $user -g $user -m 700 -d "$home/.ssh"
+    install -o $user -g $user -m 600 keys.$user "$home/.ssh/authorized_keys"
 done
 systemctl daemon-reload
 systemctl enable --now provision-pull.timer
 """
 SETTINGS = f"""\
-PULL_URL=ssh://git@localhost/home/git/lab.git
+PULL_URL=ssh://git@localhost/srv/lab.git
 PULL_HOST={HOST}
 PULL_ARGUMENTS=--tags gpu_env
 PULL_REPORT_TO=reports@localhost
@@ -85,9 +86,9 @@ class Pulling(Project):
         shutil.rmtree(bare, ignore_errors=True)
         self.git("clone", "--quiet", "--bare", str(self.source), str(bare))
         podman, (host,) = self.lab.podman, self.lab.hosts
-        assert self.root("rm -rf /home/git/lab.git").returncode == 0
-        podman.call("cp", str(bare), f"{host.container}:/home/git/lab.git")
-        assert self.root("chown -R git: /home/git/lab.git").returncode == 0
+        assert self.root("rm -rf /srv/lab.git").returncode == 0
+        podman.call("cp", str(bare), f"{host.container}:/srv/lab.git")
+        assert self.root("chown -R git: /srv/lab.git").returncode == 0
 
     def git(self, *arguments: str) -> str:
         who = ("-c", "user.name=Ada", "-c", "user.email=ada@lab", "-c", "gpg.format=ssh")
@@ -98,10 +99,12 @@ class Pulling(Project):
 
     def pull(self) -> tuple[str, str]:
         """Starts the unit and waits for its end: (its result, what the journal has of it)."""
-        # No waiting start: a run has systemd execute itself again, which ends such a client.
-        begun = self.root("date +%s; systemctl start --no-block provision-pull").stdout.strip()
+        # A run has systemd execute itself again, which ends a systemctl that waits, and for a
+        # moment no other gets an answer.
+        begun = self.root("date +%s; systemctl start provision-pull").stdout.strip()
         deadline = time.monotonic() + 900
-        while self.root("systemctl is-active provision-pull").stdout.strip() == "activating":
+        ended = {"inactive", "failed"}
+        while self.root("systemctl is-active provision-pull").stdout.strip() not in ended:
             assert time.monotonic() < deadline
             time.sleep(2)
         result = self.root("systemctl show --value --property ExecMainStatus provision-pull")
@@ -173,7 +176,7 @@ def test_a_pull_comes_to_the_outcome_of_a_push(pulling: Pulling) -> None:
     code, log = pulling.pull()
     assert code == "0", log
     # As it was sent to the collector, under the name of the key and not of the host.
-    sent = json.loads(pulling.root(f"cat /home/reports/reports/{HOST}.json").stdout)
+    sent = json.loads(pulling.root(f"cat ~reports/reports/{HOST}.json").stdout)
     entry = sent["hosts"][HOST]
     for key in ("changes", "wanted", "stack", "platform", "status"):
         assert entry[key] == wanted[key], key
