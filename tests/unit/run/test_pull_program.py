@@ -143,3 +143,30 @@ def test_what_is_missing_is_named(lab: Lab) -> None:
     lab.refused(lab.pull(""), "PULL_URL is missing in")
     (lab.folder / "settings" / "allowed_signers").unlink()
     lab.refused(lab.pull(), "allowed_signers is missing")
+
+
+def take(folder: Path, data: bytes) -> subprocess.CompletedProcess[bytes]:
+    """What the collector does with these bytes of the host gpu07."""
+    environment = {"PATH": os.environ["PATH"], "REPORTS": str(folder)}
+    command = ["sh", str(PROGRAM.with_name("take-report")), "gpu07"]
+    return subprocess.run(
+        command, input=data, env=environment, capture_output=True, check=False, timeout=60
+    )
+
+
+def test_the_collector_keeps_a_report_under_the_name_of_the_key(tmp_path: Path) -> None:
+    report = b'{"format": 1, "hosts": {"../gpu08": {}}}'
+    assert take(tmp_path / "reports", report).returncode == 0
+    assert [path.name for path in (tmp_path / "reports").iterdir()] == ["gpu07.json"]
+    assert (tmp_path / "reports" / "gpu07.json").read_bytes() == report
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"<html>", b'{"format": 2}', b'{"format": 1}' + b" " * 20_000_001]
+)
+def test_what_is_no_report_leaves_the_last_one(tmp_path: Path, data: bytes) -> None:
+    kept = tmp_path / "gpu07.json"
+    kept.write_text("the last one", "ascii")
+    assert take(tmp_path, data).returncode == 1
+    assert kept.read_text("ascii") == "the last one"
+    assert [path.name for path in tmp_path.iterdir()] == ["gpu07.json"]
