@@ -50,7 +50,10 @@ class Ground:
     def host(self, name: str, say: Say) -> locallab.Lab:
         """A fresh bare host; the same image, caches and settings for every way."""
         say(f"a bare host: {name}")
-        return locallab.up(f"bench-{name}", state_dir=self.folder / name, hosts=[name])
+        # A fleet is this host a thousand times, with three processes for each open connection:
+        # podman's own limit is 2048.
+        shape = locallab.Shape(arguments=("--pids-limit=-1",))
+        return locallab.up(f"bench-{name}", shape, state_dir=self.folder / name, hosts=[name])
 
 
 def ground(folder: Path, podman: Podman, say: Say) -> Ground:

@@ -20,6 +20,7 @@ from provision.locallab.machine import Podman
 
 FIRST_PORT = 2201
 START_SECONDS = 60.0
+START_SECONDS_EACH = 0.2
 
 # The same for every way, so that ciphers and key exchange make no difference.
 SSH_OPTIONS = (
@@ -111,7 +112,7 @@ def up(podman: Podman, target: Target, count: int, folder: Path) -> Iterator[Fle
     )
     podman.call("exec", target.container, "sh", "-c", start)
     try:
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + START_SECONDS + START_SECONDS_EACH * count
         for port in ports:
             _wait(target.address, port, deadline)
         yield fleet

@@ -12,6 +12,12 @@ PHASES = ("look", "end", "preflight", "apply", "proof", "receipt", "verify", "ac
 MESSAGE_LIMIT = 2000
 STDERR_LINES = 8
 
+# Ansible's own words name neither the host's part in it nor what to do.
+TIMED_OUT = (
+    "not done after {seconds} s, so the run went on without this host. ssh answers there, and a "
+    "program hangs. See there what waits for a disk or a device (ps -eo pid,stat,etime,args | grep "
+    "' D'), file servers (df) and the kernel's words (dmesg | tail); then run again"
+)
 CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
 
 
@@ -27,6 +33,8 @@ def message_of(result: dict[str, Any]) -> str:
     """
     if "censored" in result or result.get("_ansible_no_log"):
         return "hidden by no_log"
+    if isinstance(result.get("timedout"), dict):
+        return TIMED_OUT.format(seconds=result["timedout"].get("period"))
     parts = []
     items = [item for item in result.get("results") or () if isinstance(item, dict)]
     failed_items = [item for item in items if item.get("failed")]

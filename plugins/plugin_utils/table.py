@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.provision.gpu.plugins.plugin_utils import cures
+
 
 def _components(changes: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(str(change.get("component")) for change in changes))
@@ -16,6 +18,9 @@ def explanation(entry: dict[str, Any]) -> str:
     failed = [check for check in entry["checks"] if check.get("result") == "failed"]
     if failed:
         return "\n".join(check.get("diagnosis") or check["title"] for check in failed)
+    if entry["status"] == "unreachable" and entry["failure"]:
+        words = str(entry["failure"]["message"]).removeprefix("Task failed: ").strip()
+        return f"{words}\ncure: {cures.unreachable(words)}"
     if entry["failure"]:
         return f"{entry['failure']['task']}: {entry['failure']['message']}"
     if entry["status"] == "drift":

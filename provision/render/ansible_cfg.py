@@ -8,7 +8,10 @@ _SSH = (
     "ControlMaster=auto",
     "ControlPersist=10m",
     "KexAlgorithms=^curve25519-sha256",
+    # A host that stops answering in the middle is unreachable after two minutes at most, and a
+    # switch that restarts costs no run.
     "ServerAliveInterval=30",
+    "ServerAliveCountMax=3",
 )
 
 TEXT = f"""\
@@ -27,6 +30,9 @@ interpreter_python = auto_silent
 retry_files_enabled = False
 # With the default of 1 ms Ansible spends more on asking its workers than on their work.
 internal_poll_interval = 0.01
+# Seconds for ssh to connect and for sudo to begin: with the default of 10 a host under load counts
+# as unreachable.
+timeout = 30
 # A task that hangs on one host (a sick driver, a dead file server) fails after four hours, and the
 # other hosts go on. Shorter tasks have limits of their own.
 task_timeout = 14400

@@ -33,6 +33,11 @@ def _count(value: object) -> str | None:
     return "a host can't have fewer than none" if isinstance(value, int) and value < 0 else None
 
 
+def _seconds(value: object) -> str | None:
+    """What is wrong with a time-out, or None. Ansible takes 0 for no limit."""
+    return "a look needs a limit of at least 10" if isinstance(value, int) and value < 10 else None
+
+
 class SiteOptions(Options):
     """Public variables of site.yml."""
 
@@ -46,6 +51,10 @@ class SiteOptions(Options):
     """
     gpu_deep: bool = option(False)
     """Hash files instead of comparing sizes, times and links: slow, for suspicion."""
+    gpu_look_timeout: int = option(600, example="120", reads=_seconds)
+    """Seconds for one look at the host, six times as many with `gpu_deep`. A host that has not
+    answered by then is a failed one, and the run goes on with the others.
+    """
     gpu_platform: str = option("", looked_at=True, example="debian12")
     """The host's system, where you know it before the host is asked: the lock is then made for that
     system alone, and a run refuses a host with another. Without it `provision discover` asks, or

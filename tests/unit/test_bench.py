@@ -561,3 +561,15 @@ def test_the_hosts_to_solve_are_of_twelve_kinds(tmp_path: Path) -> None:
     assert sum(len(group["hosts"]) for group in groups.values()) == 30
     said = {path.read_text("utf-8") for path in (folder / "lab" / "group_vars").iterdir()}
     assert len(said) == len(groups) == 12
+
+
+def test_a_host_of_the_benchmark_can_be_a_fleet(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """podman's own limit of 2048 processes ends a fleet of 1,000 in its middle."""
+    asked: list[Any] = []
+    monkeypatch.setattr(cold.locallab, "up", lambda *arguments, **_more: asked.append(arguments))
+    ground = cold.Ground(tmp_path, tmp_path, None, None)  # type: ignore[arg-type]
+    ground.host("rerun", lambda _text: None)
+    ((_name, shape),) = asked
+    assert "--pids-limit=-1" in shape.arguments

@@ -162,6 +162,21 @@ Host key verification failed."""
         ("ssh: connect to host 192.0.2.11 port 22: No route to host", "nothing answers"),
         ("ssh: connect to host a port 22: Connection timed out", "nothing answers"),
         ("ssh: Could not resolve hostname gpu1: Name or service not known", "not known here"),
+        (
+            'Data could not be sent to remote host "10.0.0.9". Make sure this host can be reached '
+            "over ssh: Connection timed out during banner exchange",
+            "the ssh server there says nothing",
+        ),
+        (
+            'Data could not be sent to remote host "10.0.0.9". Make sure this host can be reached '
+            "over ssh: ",
+            "stopped answering in the middle",
+        ),
+        ("Timeout (32s) waiting for privilege escalation prompt: ", "no command begins there"),
+        (
+            "kex_exchange_identification: Connection closed by remote host",
+            "MaxStartups",
+        ),
         ("something new", "log in by hand, as the inventory says"),
     ],
 )
