@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-from ...host import background, download
+from ...host import background, download, origin
 from ...host.context import Context
 from ...host.process_name import called
 from ...host.refusal import RefusalError
@@ -58,11 +58,16 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     )
     if params["state"] == "absent":
         return absent(context, version, check_mode)
+    urls, proxy = params["urls"], params["proxy"]
+    its = origin.current()
+    if its.place:
+        addresses = fetch.addresses(urls, version.version, version.cuda)
+        urls, proxy = [its.file(version.sha256, (addresses or [""])[0])], ""
     sources = Sources(
         params["host_file"],
         params["archive"],
         bool(params["controller_file"]),
-        *(params[name] for name in ("urls", "proxy", "ca_bundle")),
+        *(urls, proxy, params["ca_bundle"]),
     )
     links = layout.tree_of(params["layout"], params["tree"], version.cuda)
     manner = Manner(params["reinstall"], params["keep_old"], links)
