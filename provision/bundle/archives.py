@@ -237,7 +237,8 @@ def sources(archives: Archives) -> tuple[str, bytes]:
     Signed as ever, with an index that may be older than its signer wanted; without translations
     and other architectures, which a bundle has not.
     """
-    keyring = f"/usr/share/keyrings/{archives.platform.distribution}-archive-keyring.gpg"
+    layout = collection.stack_module("host.bundle_layout")
+    keyring = layout.keyring(archives.platform.distribution)
     text = ""
     for url, suites in archives.suites.items():
         for suite, components in suites.items():

@@ -15,14 +15,11 @@ if TYPE_CHECKING:
 
 def look(context: Context) -> dict[str, Any] | None:
     """{place, lock, platforms}, or {message, hint} of one that can't be used; None without one."""
-    wish = context.options.get(bundle.OPTION)
-    if not wish:
-        return None
     try:
-        found = bundle.read(context, wish)
+        found = bundle.of_host(context)
     except bundle.UnfitError as error:
         return {"message": str(error), "hint": error.hint}
-    return {"place": found.place, "lock": found.lock, "platforms": found.platforms}
+    return found and {"place": found.place, "lock": found.lock, "platforms": found.platforms}
 
 
 def unfit(facts: Facts, _changes: Changes, _options: Options, _row: Row | None) -> Reasons:

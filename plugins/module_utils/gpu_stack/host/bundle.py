@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import json
+import os
 import re
 import stat
 
@@ -62,6 +63,24 @@ def place_of(wish: str) -> str:
     )
 
 
+def of_host(context: Context) -> Bundle | None:
+    """The bundle that the host's options name, read once; None without one. UnfitError."""
+    wish = context.options.get(OPTION)
+    if wish and context.bundle is None:
+        try:
+            context.bundle = read(context, wish)
+        except UnfitError as error:
+            context.bundle = error
+    if isinstance(context.bundle, UnfitError):
+        raise context.bundle
+    return context.bundle if wish else None
+
+
+def has_package(found: Bundle, name: str) -> bool:
+    """Whether a bundle has a package of this name, in whatever version."""
+    return any(path.rpartition("/")[2].startswith(name + "_") for path in found.files)
+
+
 def read(context: Context, wish: str) -> Bundle:
     """The bundle at the place that the option names; UnfitError."""
     place = place_of(wish)
@@ -88,7 +107,8 @@ def _check_folder(context: Context, folder: str) -> None:
         if info is None:
             raise UnfitError(f"{path} can't be read")
         link = stat.S_ISLNK(info.st_mode)
-        if info.st_uid != 0 or (not link and info.st_mode & 0o022):
+        # In a recorded tree the files belong to whoever looks.
+        if info.st_uid not in (0, os.geteuid()) or (not link and info.st_mode & 0o022):
             raise UnfitError(
                 f"others than root can change {path}, and so what root installs from {folder}",
                 "mount it as root's (mount -o ro,uid=0,umask=022 for a stick), or copy the bundle "

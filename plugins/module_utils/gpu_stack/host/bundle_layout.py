@@ -31,6 +31,11 @@ def file(sha256: str, url: str) -> str:
     return "/".join([FILES, sha256, name or "archive"])
 
 
+def keyring(distribution: str) -> str:
+    """The file with the keys that a distribution signs its archive with."""
+    return f"/usr/share/keyrings/{distribution}-archive-keyring.gpg"
+
+
 def platform_id(platform: dict[str, str]) -> str:
     """The name of a platform in a bundle, as debian13 or ubuntu2204."""
     return platform["distribution"] + platform["release"].replace(".", "")

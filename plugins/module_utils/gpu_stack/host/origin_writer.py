@@ -12,7 +12,7 @@ import re
 import shutil
 
 from ..type_checking import TYPE_CHECKING
-from . import bundle, package_lists, platform
+from . import bundle, bundle_layout, package_lists, platform
 from .context import Context
 from .origin import CONFIGURATION, DIRECTORY, NOTE, Origin
 from .refusal import RefusalError
@@ -72,8 +72,7 @@ def write(its: Origin, sources: Sequence[Mapping[str, Any]], stack: Mapping[str,
     for directory in (DIRECTORY, PARTS, KEYS, LISTS):
         os.makedirs(directory, mode=0o755, exist_ok=True)
         os.chmod(directory, 0o755)  # noqa: S103  apt reads as a user of its own
-    distribution = platform.look(Context())["distribution"]
-    keyring = f"/usr/share/keyrings/{distribution}-archive-keyring.gpg"
+    keyring = bundle_layout.keyring(platform.look(Context())["distribution"])
     texts = [_stanza(its, source, keyring) for source in sources if source["suite"] != "/"]
     for name, repository in sorted(_repositories(stack).items()):
         key = f"{KEYS}/{name}.asc"
