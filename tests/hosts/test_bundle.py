@@ -13,17 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import Project, demo
+import yaml
+from conftest import Project
 
 from provision import locallab
-from provision.locallab import cudnn_archive
-from provision.locallab.machine import cache_directory
 
 pytestmark = [pytest.mark.slow]
 # Rules of the preflight that something here trips: docs/mutants.md.
 TRIPS = ("bundle",)
 
 HOSTS = ("bundle1", "bundle2", "bundle3")
+# The driver and Python of the platform's own, CUDA and cuDNN as wheels.
+WISH = """\
+gpu_stack: {tensorflow: "2.21"}
+gpu_platform: debian13
+"""
 # The bundle's disk, in the hosts.
 DISK = "/media/lab"
 # In the host's network alone. Without IPv6, which speaks up by itself.
@@ -67,13 +71,14 @@ def cut_off(lab: locallab.Lab) -> None:
 
 
 def prepared(path: Path, name: str, hosts: tuple[str, ...], disk: Path) -> Project:
-    """Bare hosts with an empty disk, and a rendered project for them."""
+    """Bare hosts with an empty disk, and an inventory of them."""
     disk.mkdir(parents=True)
     locallab.sweep()
-    path.mkdir(parents=True)
-    shape = locallab.Shape(volumes=[f"{disk}:{DISK}:ro"])
+    (path / "lab/group_vars").mkdir(parents=True)
+    shape = locallab.Shape(platform="debian13", volumes=[f"{disk}:{DISK}:ro"])
     lab = locallab.up(name, shape, state_dir=path / ".lab", hosts=list(hosts), with_cache=False)
-    demo.write_inventory(path, lab, cudnn_archive.pack(cache_directory()))
+    (path / "lab/hosts.yml").write_text(yaml.safe_dump(lab.inventory("gpu_hosts")), "utf-8")
+    (path / "lab/group_vars/gpu_hosts.yml").write_text(WISH, "utf-8")
     return Project(path, lab)
 
 
@@ -85,12 +90,8 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cut]:
         for command in (["lock"], ["render", "."]):
             done = project.provision(*command)
             assert done.returncode == 0, done.stdout + done.stderr
-        (archive,) = (project.path / "files").glob("cudnn-*")
-        done = project.provision(
-            "bundle", str(folder / "disk"), "--from", str(archive), "--unsigned"
-        )
+        done = project.provision("bundle", str(folder / "disk"), "--unsigned")
         assert done.returncode == 0, done.stdout + done.stderr
-        archive.unlink()  # the controller has it no longer
         cut_off(project.lab)
         yield Cut(project, folder / "disk")
     finally:
