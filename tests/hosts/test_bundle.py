@@ -1,7 +1,7 @@
 """Three bare hosts to proven from a bundle on a disk, in a network that leads nowhere.
 
-Each host's way out ends in a device of its own that sends nothing and counts what it is given; of
-the network only the controller is left, for SSH. So a packet to anybody else, a question for a name
+Each host's way out ends in a cable of its own that leads nowhere and counts what it is given; of the
+network only the controller is left, for SSH. So a packet to anybody else, a question for a name
 among them, is counted.
 """
 
@@ -33,14 +33,17 @@ DISK = "/media/lab"
 # In the host's network alone. Without IPv6, which speaks up by itself.
 NOWHERE = """
 set -eu
-ip link add nowhere type dummy
-sysctl -qw net.ipv6.conf.nowhere.disable_ipv6=1
-ip link set nowhere up
+ip link add nowhere type veth peer name end
+for end in nowhere end; do
+    sysctl -qw "net.ipv6.conf.$end.disable_ipv6=1" || true
+    ip link set "$end" arp off up
+done
 controller=$(ip -4 route show default | awk '{print $3; exit}')
 ip route add "$controller" dev eth0
 ip -4 route show dev eth0 scope link | awk -v c="$controller" '$1 != c {print $1}' |
     while read -r net; do ip route del "$net" dev eth0; done
-ip route replace default dev nowhere
+ip route del default
+ip route add default dev nowhere
 """
 COUNT = "cat /sys/class/net/nowhere/statistics/tx_packets"
 # What a run may not change: somebody's own sources, and where they come from.
