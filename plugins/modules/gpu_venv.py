@@ -174,6 +174,9 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components
     RefusedError,
     answer,
 )
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.refusal import (
+    RefusalError,
+)
 
 VENV = {
     "root": {"type": "str", "required": True},
@@ -220,7 +223,7 @@ def main() -> None:
     show_addresses_without_logins(module)
     try:
         result = answer(module.params, dry=module.check_mode)
-    except (RefusedError, OSError, SubprocessError) as error:
+    except (RefusedError, RefusalError, OSError, SubprocessError) as error:
         module.fail_json(msg=str(error))
     if not module._diff:
         del result["diff"]

@@ -7,27 +7,24 @@ though their names are not in the lock.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import urlsplit
 
 from debian.deb822 import Release
 
+from provision import collection
 from provision.bundle import needs
-from provision.bundle.manifest import ARCHIVES, SOURCES
-from provision.catalog.rows import PlatformRow
+from provision.bundle.manifest import SOURCES
+from provision.catalog.rows import PlatformRow, own_components
 from provision.errors import DriftError, InputError
 from provision.upstream import release
 from provision.upstream.exact import Exact, Places
 from provision.upstream.packages import Package
 from provision.upstream.whole_index import Found, WholeIndex, close
 
-# What the catalog leaves to apt, and a host without a network needs.
-_OF_DISTRIBUTION = {"debian": ("main",), "ubuntu": ("main", "universe")}
 _MOVED = (
     "`provision lock --upgrade sources` locks the present indices; --from BUNDLE takes the locked "
     "ones from an earlier bundle"
@@ -62,9 +59,7 @@ class Archives:
 
 def folder(url: str) -> str:
     """An archive's folder in a bundle: its address, without a password."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2].replace(":", "_")
-    return "/".join([ARCHIVES, host, *filter(None, parts.path.split("/"))])
+    return str(collection.stack_module("host.bundle_layout").archive(url))
 
 
 def read(platform: PlatformRow, sources: Iterable[Mapping[str, Any]], places: Places) -> Archives:
@@ -114,7 +109,7 @@ def _suite(
     base, platform = f"{url}/dists/{suite}", archives.platform
     signed = _signed(archives, f"{base}/InRelease", f"{folder(url)}/dists/{suite}", source, places)
     listed = release.checksums(signed, where=f"{base}/InRelease")
-    more = _OF_DISTRIBUTION.get(platform.distribution, ())
+    more = own_components(platform.distribution)
     for component in sorted({*source["components"], *more}):
         name = f"{component}/binary-{platform.package_architecture}/Packages"
         path = release.listed(listed, name)
@@ -225,8 +220,13 @@ def entries(archives: Iterable[Archives]) -> tuple[Mapping[str, Any], ...]:
         for url, its in one.suites.items():
             suites.setdefault(url, {}).update(its)
     return tuple(
-        {"url": bare(url), "path": folder(url), "suites": suites[url]} for url in sorted(suites)
+        {"url": _bare(url), "path": folder(url), "suites": suites[url]} for url in sorted(suites)
     )
+
+
+def _bare(url: str) -> str:
+    """An address without a password."""
+    return str(collection.stack_module("host.apt").bare(url))
 
 
 # In a file of sources, in place of where the bundle is: file:/media/stick/lab, http://...
@@ -239,7 +239,8 @@ def sources(archives: Archives) -> tuple[str, bytes]:
     Signed as ever, with an index that may be older than its signer wanted; without translations
     and other architectures, which a bundle has not.
     """
-    keyring = f"/usr/share/keyrings/{archives.platform.distribution}-archive-keyring.gpg"
+    layout = collection.stack_module("host.bundle_layout")
+    keyring = layout.keyring(archives.platform.distribution)
     text = ""
     for url, suites in archives.suites.items():
         for suite, components in suites.items():
@@ -251,8 +252,3 @@ def sources(archives: Archives) -> tuple[str, bytes]:
                     f"Signed-By: {keyring}\nCheck-Valid-Until: no\n\n"
                 )
     return f"{SOURCES}/{archives.platform.id}.sources", text.encode()
-
-
-def bare(url: str) -> str:
-    """An address without a password."""
-    return re.sub(r"^(\w+://)[^/@]*@", r"\1", url)

@@ -6,14 +6,14 @@ import hashlib
 import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
 
+from provision import collection
 from provision.bundle import archives as package_archives
 from provision.bundle import controller
 from provision.bundle.archives import Archives
-from provision.bundle.manifest import FILES, LOCK, README, SIMPLE, WHEELS
+from provision.bundle.manifest import LOCK, README, SIMPLE, WHEELS
 from provision.catalog import Catalog
 from provision.errors import InputError
 from provision.lock import Lock, dump
@@ -136,8 +136,8 @@ def _add_files(plan: Plan, facts: Catalog, stack: Mapping[str, Mapping[str, Any]
 
 
 def _add_file(plan: Plan, sha256: str, urls: Sequence[str], where: str) -> None:
-    name = unquote(PurePosixPath(urlsplit(urls[0]).path).name) if urls else "archive"
-    plan.fetched[f"{FILES}/{sha256}/{name}"] = Exact(sha256, tuple(urls), where)
+    path = collection.stack_module("host.bundle_layout").file(sha256, urls[0] if urls else "")
+    plan.fetched[path] = Exact(sha256, tuple(urls), where)
 
 
 def _add_wheels(

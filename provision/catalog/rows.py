@@ -21,6 +21,15 @@ Fingerprint = Annotated[str, Field(pattern=r"^[0-9A-F]{40}$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+# What the catalog leaves to apt, and a host takes from its archive without saying so.
+_OWN_COMPONENTS = {"debian": ("main",), "ubuntu": ("main", "universe")}
+
+
+def own_components(distribution: str) -> tuple[str, ...]:
+    """The components of a distribution's archive that each of its hosts has."""
+    return _OWN_COMPONENTS.get(distribution, ())
+
+
 class Row(BaseModel):
     """One fact; unknown keys are typing mistakes."""
 

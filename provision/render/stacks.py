@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from provision.lock import Lock
+from provision import collection
+from provision.catalog.rows import own_components
+from provision.lock import Lock, names_of
 from provision.models import plain
 from provision.registry import LOCKED
 from provision.roles import ROLES
@@ -28,7 +30,7 @@ def stack_variables(lock: Lock, stack: str) -> dict[str, Any]:
     checksums = {
         name: package["sha256"] for name, package in lock.details["packages"][stack].items()
     }
-    variables: dict[str, Any] = {}
+    variables: dict[str, Any] = {"gpu_sources": _sources(lock, stack)}
     for role in ROLES:
         if role.name in LOCKED and role.name not in row:
             continue
@@ -38,6 +40,23 @@ def stack_variables(lock: Lock, stack: str) -> dict[str, Any]:
             names = sorted({name for part in packages.values() for name in part})
             variables[f"{role.name}_checksums"] = {name: checksums[name] for name in names}
     return variables
+
+
+def _sources(lock: Lock, stack: str) -> list[dict[str, Any]]:
+    """The archives that a stack comes from, with all that a host takes of them."""
+    distribution = next(
+        row["platform"]["distribution"] for row in lock.slim["rows"] if stack in names_of(row)
+    )
+    bare = collection.stack_module("host.apt").bare
+    return [
+        {
+            "url": bare(source["url"]),
+            "suite": source["suite"],
+            "components": sorted({*source["components"], *own_components(distribution)}),
+        }
+        for source in lock.details["sources"][stack]
+        if source["suite"] != "/"
+    ]
 
 
 def render(lock: Lock, folder: str = "stacks/") -> dict[str, bytes]:

@@ -7,7 +7,7 @@ import runpy
 from collections.abc import Callable
 from typing import Any, Literal
 
-from provision.collection import module_utils
+from provision.collection import module_utils, stack_module
 from provision.roles.base import Options, Role, Row, option
 
 
@@ -25,6 +25,18 @@ def _window(value: object) -> str | None:
         _reader()(value)
     except ValueError as error:
         return str(error)
+    return None
+
+
+def _bundle(value: object) -> str | None:
+    """What is wrong with the place of a bundle, or None."""
+    if not value:
+        return None
+    bundle = stack_module("host.bundle")
+    try:
+        bundle.place_of(str(value))
+    except bundle.UnfitError as error:
+        return f"{error}: {error.hint}"
     return None
 
 
@@ -71,6 +83,11 @@ class SiteOptions(Options):
     gpu_accept: Literal["never", "quick", "normal"] = option("never")
     """Whether every run ends with an acceptance of the host's GPUs, as `provision accept` with this
     level. A host with a GPU that is not well is then a failed host of the run.
+    """
+    gpu_bundle: str = option("", looked_at=True, example="/media/stick/lab", reads=_bundle)
+    """A bundle (`provision bundle`) from which the host takes everything that it would fetch: its
+    folder on the host, where root alone can write, or the address of a web server that has it. Also
+    with -e, for one run. Empty: each thing comes from its own place.
     """
     gpu_maintenance_window: str | list[str] = option(
         "", looked_at=True, example='"Sat 22:00-04:00"', reads=_window

@@ -50,6 +50,7 @@ def container() -> dict[str, Any]:
     data["found"]["preflight"].update(boot_words="", signing=SIGNING)
     data["found"]["preflight"].update(module_signers={}, offered_modules={})
     data["found"]["state"]["gpu_env"]["left"] = {}
+    data["found"]["lock_digest"], data["found"]["preflight"]["bundle"] = "sha256:new", None
     data["found"]["preflight"]["driver_hangs"] = None
     around = {"sshd_without_pam": None, "trusted_gpg": False, "system_tensorflow": []}
     data["found"]["preflight"].update(around)
@@ -701,6 +702,29 @@ def cudnn_states() -> Iterator[State]:
     yield State(rule, "the controller has no archive", {"options": gone}, words)
     yield State(rule, "it has", {"options": {"cudnn_archive_absent": ""}})
     yield State(rule, "cuDNN is not changed", {"options": gone}, only=("cuda",))
+    bundled = {"options": {**gone, "gpu_bundle": "/srv/lab"}}
+    yield State(rule, "a bundle has it", {**bundled, PRE + "bundle": None})
+
+
+def bundle_states() -> Iterator[State]:
+    """What a bundle says of itself, against the host's lock and platform."""
+    rule = "bundle"
+    good = {"place": "file:///srv/lab", "lock": "sha256:new", "platforms": ["debian11"]}
+
+    def found(**other: Any) -> dict[str, Any]:
+        return {PRE + "bundle": {**good, **other}}
+
+    yield State(rule, "of this lock and platform", found())
+    yield State(rule, "there is none", {PRE + "bundle": None})
+    words = ("/srv/lab is of another lock: sha256:old, and this project's is sha256:new",
+             "`provision bundle` in this project")  # fmt: skip
+    yield State(rule, "of another lock", found(lock="sha256:old"), words)
+    words = ("has nothing for debian11; it is for debian12, ubuntu2204", "--platform debian11")
+    yield State(rule, "of other platforms", found(platforms=["debian12", "ubuntu2204"]), words)
+    yield State(rule, "of several", found(platforms=["debian11", "debian12"]))
+    unfit = {PRE + "bundle": {"message": "gpu_bundle: it is unfinished", "hint": "go on with it"}}
+    yield State(rule, "it could not be read", unfit, ("it is unfinished", "go on with it"))
+    yield State(rule, "nothing is to be changed", found(lock="sha256:old"), only=())
 
 
 def docker_states() -> Iterator[State]:
@@ -1070,6 +1094,7 @@ def states() -> tuple[State, ...]:
     found += [
         *people_states(),
         *cudnn_states(),
+        *bundle_states(),
         *docker_states(),
         *containerd_states(),
         *crio_states(),

@@ -44,6 +44,7 @@ def _look(
         for name in removed:
             states[name]["remains"] = removal.look(context, name, ledger.get(name))
     return {
+        "lock_digest": (lock or {}).get("digest"),
         "platform": context.platform,
         "container": context.container,
         "simulated_gpu": platform.simulated_gpu(context),

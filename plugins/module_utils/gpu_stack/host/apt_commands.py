@@ -7,7 +7,7 @@ import re
 import time
 
 from ..type_checking import TYPE_CHECKING
-from . import apt
+from . import apt, origin
 from .context import PATH, SILENT, Result, run_program
 from .refusal import RefusalError
 
@@ -54,12 +54,15 @@ SIMULATE = (
 )
 
 
-def run(argv: list[str], wait: int = 0, longest: float = LONGEST) -> Result:
+def run(argv: list[str], wait: int = 0, longest: float = LONGEST, host: bool = False) -> Result:
     """The program's result, tried again for `wait` seconds while another has apt's lock.
 
-    One that takes longer than `longest` seconds is ended; its exit code is 124 then.
+    One that takes longer than `longest` seconds is ended; its exit code is 124 then. host: by the
+    host's own sources, wherever this run takes its packages from (origin.py).
     """
     environment = dict(os.environ, **ENVIRONMENT)
+    if host and environment.get("APT_CONFIG") == origin.CONFIGURATION:
+        del environment["APT_CONFIG"]
     environment.setdefault("PATH", ":".join(PATH))
     for _pause in range(wait // PAUSE):
         answer = run_program(argv, longest, environment)

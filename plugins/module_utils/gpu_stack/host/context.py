@@ -180,6 +180,8 @@ class Context(object):
         if runner is None:
             runner = run_program if root == "/" else run_nothing
         self.run = runner
+        # The bundle that the option names, once bundle.py has read it.
+        self.bundle: Any = None
         self._packages: dict[str, Any] | None = None
         self._loader: dict[str, str] | None = None
         self._apt: list[dict[str, Any]] | None = None

@@ -2,7 +2,8 @@
 
 apt itself says what is enabled, one-line and deb822 alike, and from which file. What is written
 names the host's own addresses and keys: apt refuses all work where two entries for one repository
-name different keys, and an entry without a key counts as different.
+name different keys, and an entry without a key counts as different. A run that takes its packages
+from a bundle leaves the host as any other run does, so it's the host's own sources then too.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def _settle(wish: Wish, check_mode: bool) -> dict[str, Any]:
 
 def targets() -> list[Target]:
     """What apt reads, each once."""
-    answer = apt_commands.run(list(TARGETS))
+    answer = apt_commands.run(list(TARGETS), host=True)
     if answer.rc != 0:
         words = " ".join(apt_commands.errors(answer)) or answer.err.strip()
         raise RefusalError(f"apt cannot read its sources: {words}")
@@ -264,7 +265,7 @@ def _agree_with_others(wish: Wish, stanzas: list[Stanza]) -> None:
     Whether an entry is such a twin is best asked of apt itself.
     """
     for _conflict in stanzas:
-        answer = apt_commands.run(["apt-get", "indextargets"])
+        answer = apt_commands.run(["apt-get", "indextargets"], host=True)
         if answer.rc == 0:
             return
         conflict = CONFLICT.search(answer.err)

@@ -53,31 +53,56 @@ def surroundings(proxy: str | None, ca_bundle: str | None) -> Iterator[None]:
 
 def to_file(url: str, path: str, longest: float = LONGEST, silence: float = SILENCE) -> None:
     """Downloads `url` to a file that is not there yet; raises DownloadError."""
-    parts = urllib.parse.urlsplit(url)
-    login, _mark, host = parts.netloc.rpartition("@")
+    with _failing():
+        blocks = _blocks(url, longest, silence)
+        first = next(blocks, b"")  # an address that does not answer leaves no file
+        with open(path, "xb") as target:
+            target.write(first)
+            for block in blocks:
+                target.write(block)
+
+
+def to_memory(url: str, limit: int, longest: float, silence: float) -> bytes:
+    """The content of what is at `url`; of one that is longer than `limit` bytes, somewhat more.
+
+    Raises DownloadError.
+    """
+    data = b""
+    with _failing():
+        for block in _blocks(url, longest, silence):
+            data += block
+            if len(data) > limit:
+                break
+    return data
+
+
+@contextlib.contextmanager
+def _failing() -> Iterator[None]:
+    """Context whose errors are DownloadErrors."""
     try:
-        # Of any scheme: the addresses are the inventory's own.
-        request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310
-        if login:
-            words = urllib.parse.unquote(login).encode("utf-8")
-            # For this address alone, not for one that it leads to.
-            request.add_unredirected_header(
-                "Authorization", "Basic " + base64.b64encode(words).decode("ascii")
-            )
-        _write(request, path, longest, silence)
+        yield
     except urllib.error.HTTPError as error:
         raise DownloadError(str(error), error.code) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise DownloadError(str(error)) from error
 
 
-def _write(request: urllib.request.Request, path: str, longest: float, silence: float) -> None:
+def _blocks(url: str, longest: float, silence: float) -> Iterator[bytes]:
+    """What is at `url`, in blocks as they come; OSError where it is not whole in time."""
+    parts = urllib.parse.urlsplit(url)
+    login, _mark, host = parts.netloc.rpartition("@")
+    # Of any scheme: the addresses are the inventory's own.
+    request = urllib.request.Request(parts._replace(netloc=host).geturl())  # noqa: S310
+    if login:
+        words = urllib.parse.unquote(login).encode("utf-8")
+        # For this address alone, not for one that it leads to.
+        request.add_unredirected_header(
+            "Authorization", "Basic " + base64.b64encode(words).decode("ascii")
+        )
     until = time.monotonic() + longest
-    # One with inside the other: both in one want brackets, and Python 3.10.
-    with urllib.request.urlopen(request, timeout=silence) as stream:  # noqa: S310, SIM117
-        with open(path, "xb") as target:
-            # read1: of a server that drips, read() would wait for a whole block.
-            for block in iter(lambda: stream.read1(BLOCK), b""):
-                target.write(block)
-                if time.monotonic() > until:
-                    raise OSError(f"not whole after {longest:g} s")
+    with urllib.request.urlopen(request, timeout=silence) as stream:  # noqa: S310
+        # read1: of a server that drips, read() would wait for a whole block.
+        for block in iter(lambda: stream.read1(BLOCK), b""):
+            yield block
+            if time.monotonic() > until:
+                raise OSError(f"not whole after {longest:g} s")

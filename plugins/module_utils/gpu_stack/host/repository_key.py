@@ -13,7 +13,7 @@ import shutil
 import tempfile
 
 from ..type_checking import TYPE_CHECKING
-from . import apt, download
+from . import apt, download, origin
 from .context import run_program
 from .refusal import RefusalError
 
@@ -108,6 +108,11 @@ def _files(holder: Holder, home: str, words: Words) -> list[str]:
         return [path]
     if holder.directory:
         return _keys_in(holder.directory)
+    if origin.current().place:
+        raise RefusalError(
+            f"The key of {words.place} is not in the lock, and the bundle that this run takes"
+            f" everything from has no more than is locked. {words.untouched}"
+        )
     try:
         with download.surroundings("", holder.ca_bundle):
             download.to_file(holder.url, path, LONGEST, SILENCE)

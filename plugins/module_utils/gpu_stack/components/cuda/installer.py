@@ -18,7 +18,7 @@ import shutil
 import time
 from urllib.parse import urlsplit
 
-from ...host import apt, background, download
+from ...host import apt, background, download, origin
 from ...host.context import run_program
 from ...host.kept_names import free_name
 from ...host.process_name import called
@@ -81,6 +81,7 @@ def _settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     names = ("url", "directory", "repository", "ca_bundle")
     url, directory, repository, ca_bundle = (params[name] for name in names)
     sha256 = (params["sha256"] or "").lower()
+    url = origin.current().file(sha256, url)
     file = Installer(url, sha256, directory, repository, ca_bundle, "").file
     installer = Installer(url, sha256, directory, repository, ca_bundle, f"{file}.begun")
     if params["state"] == "absent":

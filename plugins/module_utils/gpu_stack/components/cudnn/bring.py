@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-from ...host import background, download
+from ...host import background, download, origin
 from ...host.context import Context
 from ...host.process_name import called
 from ...host.refusal import RefusalError
@@ -58,16 +58,24 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     )
     if params["state"] == "absent":
         return absent(context, version, check_mode)
-    sources = Sources(
-        params["host_file"],
-        params["archive"],
-        bool(params["controller_file"]),
-        *(params[name] for name in ("urls", "proxy", "ca_bundle")),
-    )
+    sources = _sources(params, version)
     links = layout.tree_of(params["layout"], params["tree"], version.cuda)
     manner = Manner(params["reinstall"], params["keep_old"], links)
     doing = begin if params["begin"] else present
     return doing(context, version, sources, manner, check_mode)
+
+
+def _sources(params: dict[str, Any], version: layout.Version) -> Sources:
+    """Where the archive comes from: a bundle has it, and stands for addresses and controller."""
+    host_file, archive = params["host_file"], params["archive"]
+    urls, ca_bundle = params["urls"], params["ca_bundle"]
+    its = origin.current()
+    if not its.place:
+        to_come = bool(params["controller_file"])
+        return Sources(host_file, archive, to_come, urls, params["proxy"], ca_bundle)
+    named = [*fetch.addresses(urls, version.version, version.cuda), ""]
+    urls = [its.file(version.sha256, named[0])]
+    return Sources(host_file, archive, False, urls, "", ca_bundle)
 
 
 def begin(

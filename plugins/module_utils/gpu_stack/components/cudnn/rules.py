@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 def cudnn_archive_absent(_host: Facts, changes: Changes, options: Options, row: Row) -> Reasons:
     """Refuses a missing cudnn_controller_file, before the driver is installed."""
     path = options.get("cudnn_archive_absent")
-    if not path or not cudnn.needs_archive(changes):
+    # A bundle has the archive.
+    if not path or options.get("gpu_bundle") or not cudnn.needs_archive(changes):
         return []
     return [
         (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
+from ...host import bundle
 from ...host.processes import text_of
 from ...rules import rules_of
 from ...type_checking import TYPE_CHECKING
@@ -45,6 +47,10 @@ def headers(context: Context, kernel: str) -> str:
     if context.exists(f"/lib/modules/{kernel}/build"):
         return "installed"
     package = "linux-headers-" + kernel
+    with contextlib.suppress(bundle.UnfitError):  # the rule of the bundle says it
+        its = bundle.of_host(context)
+        if its is not None:
+            return "offered" if bundle.has_package(its, package) else "absent"
     answer = context.run(["apt-cache", "policy", package])
     if package in kernel_headers.installable(answer.out):
         return "offered"

@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from ...host import background, boots, package_files
+from ...host import background, boots, origin, package_files
 from ...host.context import Context
 from .. import tensorflow
 from . import (
@@ -355,17 +355,18 @@ def answer(params: dict[str, Any], dry: bool = False) -> dict[str, Any]:
     """The result of the module `gpu_venv`; RefusedError and OSError are its failures."""
     environment = Environment(Context(), params["venv"], dry)
     environment.check()
+    pip = origin.current().pip(params["pip"])
     result = {"changed": False, "venv": environment.path, "kept": [], "would": ""}
     if params["state"] == "absent":
         result.update(_absent(environment))
     elif params["begin"]:
-        result["begun"] = result["changed"] = environment.begin(params["pip"])
+        result["begun"] = result["changed"] = environment.begin(pip)
     elif params["state"] == "looked":
         result.update(environment.look())
         if not (result["complete"] or dry):
             environment.refuse_in_use()
     else:
-        result.update(_present(environment, params))
+        result.update(_present(environment, dict(params, pip=pip)))
     return dict(result, diff=environment.diff)
 
 

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 # The background job's directory: of the task that begins it and of the one that waits for it.
 JOB = "/run/provision/tensorflow"
@@ -61,6 +62,12 @@ def environment(place: str, options: dict[str, Any]) -> dict[str, str]:
     variables = {"TMPDIR": place, "LC_ALL": "C.UTF-8"}
     if options.get("ca_bundle"):
         variables["PIP_CERT"] = options["ca_bundle"]
+    if options.get("alone"):
+        # The host's own settings may name further indices, which pip would ask too.
+        variables["PIP_CONFIG_FILE"] = os.devnull
+        index = urlsplit(options["index_url"])
+        if index.scheme == "http":  # the wheels' hashes are the lock's
+            variables["PIP_TRUSTED_HOST"] = index.netloc
     if is_secret(options):
         variables["PIP_CONFIG_FILE"] = "/dev/stdin"
         return variables

@@ -1,0 +1,38 @@
+"""Refuses a bundle that this host can't be brought to its lock from, before anything is touched."""
+
+from __future__ import annotations
+
+from .host import bundle
+from .rules import Rule
+from .type_checking import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .host.context import Context
+    from .shapes import Changes, Facts, Options, Reasons, Row
+
+
+def look(context: Context) -> dict[str, Any] | None:
+    """{place, lock, platforms}, or {message, hint} of one that can't be used; None without one."""
+    try:
+        found = bundle.of_host(context)
+    except bundle.UnfitError as error:
+        return {"message": str(error), "hint": error.hint}
+    return found and {"place": found.place, "lock": found.lock, "platforms": found.platforms}
+
+
+def unfit(facts: Facts, _changes: Changes, _options: Options, _row: Row | None) -> Reasons:
+    found = facts["preflight"].get("bundle")
+    if not found:
+        return []
+    if "message" in found:
+        return [(found["message"], found["hint"])]
+    error = bundle.misfit(
+        found["place"], found["lock"], found["platforms"], facts["lock_digest"], facts["platform"]
+    )
+    return [] if error is None else [(str(error), error.hint)]
+
+
+FACTS = {"bundle": look}
+RULES = (Rule("bundle", None, True, unfit),)

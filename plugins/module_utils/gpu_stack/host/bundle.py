@@ -1,0 +1,245 @@
+"""Reads what a bundle says of itself, from a folder of the host or a web server.
+
+Nothing in it is believed but what it has and of which lock it is: packages are judged by their
+distribution's signature, the rest by the lock's hashes. A folder must be root's all the same: who
+could change it while root reads would choose what apt and pip parse.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import re
+import stat
+
+from ..type_checking import TYPE_CHECKING
+from . import bundle_layout
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .context import Context
+
+OPTION = "gpu_bundle"
+# Bytes; a bundle of a whole lock has about a hundred for each of some thousand files.
+LIMIT = 16 * 1024 * 1024
+# Seconds without a byte, and in all: whoever looks waits for it.
+SILENCE = 10.0
+LONGEST = 60.0
+_FOLDER = re.compile(r"/[A-Za-z0-9._+@/-]*")
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9._~+@/-]*)?")
+_ANOTHER = (
+    "`provision bundle` in this project makes one; without gpu_bundle each thing comes from its "
+    "own place"
+)
+
+# files: {path: size}; by_hash: {SHA-256: path} of what is neither package nor wheel.
+Bundle = collections.namedtuple("Bundle", "place lock platforms files by_hash")
+
+
+class UnfitError(Exception):
+    """The bundle can't be used; `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str = _ANOTHER) -> None:
+        super().__init__(f"{OPTION}: {message}")
+        self.hint = hint
+
+
+def place_of(wish: str) -> str:
+    """The address of what the option names, without a slash at its end; UnfitError."""
+    wish = wish.strip()
+    if "@" in wish.partition("://")[2].partition("/")[0]:
+        message = "an address with a user in it, and a bundle is served without a login"
+        raise UnfitError(message, "serve it to the hosts' network alone, and name it without one")
+    if _ADDRESS.fullmatch(wish):
+        return wish.rstrip("/")
+    if _FOLDER.fullmatch(wish) and ".." not in wish.split("/") and wish.strip("/"):
+        return "file://" + wish.rstrip("/")
+    raise UnfitError(
+        f"{wish!r} is no place of a bundle",
+        "name a folder on the host by its absolute path, of letters, digits and ._+@- alone, as "
+        "/media/stick/lab; or a web server's address, as http://192.0.2.1:8000/lab",
+    )
+
+
+def of_host(context: Context) -> Bundle | None:
+    """The bundle that the host's options name, read once; None without one. UnfitError."""
+    wish = context.options.get(OPTION)
+    if wish and context.bundle is None:
+        try:
+            context.bundle = read(context, wish)
+        except UnfitError as error:
+            context.bundle = error
+    if isinstance(context.bundle, UnfitError):
+        raise context.bundle
+    return context.bundle if wish else None
+
+
+def has_package(found: Bundle, name: str) -> bool:
+    """Whether a bundle has a package of this name, in whatever version."""
+    return any(path.rpartition("/")[2].startswith(name + "_") for path in found.files)
+
+
+def read(context: Context, wish: str) -> Bundle:
+    """The bundle at the place that the option names; UnfitError."""
+    place = place_of(wish)
+    if place.startswith("file://"):
+        folder = place[len("file://") :]
+        _check_folder(context, folder)
+        bundle = _parse(place, _from_folder(context, folder))
+        _check_files(context, folder, bundle)
+        return bundle
+    return _parse(place, _from_server(place))
+
+
+def _check_folder(context: Context, folder: str) -> None:
+    """UnfitError unless the folder is there, root's alone all the way, and readable for all."""
+    if not context.isdir(folder):
+        raise UnfitError(
+            f"there is no folder {folder} on this host",
+            "mount the disk, or copy the bundle there; for a folder of another machine name its "
+            "web server",
+        )
+    real = context.resolve(folder) or folder
+    for path in dict.fromkeys([*_ways(folder), *_ways(real)]):
+        info = context.lstat(path)
+        if info is None:
+            raise UnfitError(f"{path} can't be read")
+        link = stat.S_ISLNK(info.st_mode)
+        # In a recorded tree the files belong to whoever looks.
+        if info.st_uid not in (0, os.geteuid()) or (not link and info.st_mode & 0o022):
+            raise UnfitError(
+                f"others than root can change {path}, and so what root installs from {folder}",
+                "mount it as root's (mount -o ro,uid=0,umask=022 for a stick), or copy the bundle "
+                "to a folder of root's, as /srv",
+            )
+        if not link and not info.st_mode & 0o001:
+            raise UnfitError(
+                f"not everybody may enter {path}, and apt reads as a user of its own, _apt",
+                f"chmod o+x {path}; of a stick: mount -o umask=022",
+            )
+
+
+def _ways(path: str) -> list[str]:
+    parts = [part for part in path.split("/") if part]
+    return ["/", *("/" + "/".join(parts[: count + 1]) for count in range(len(parts)))]
+
+
+def _from_folder(context: Context, folder: str) -> bytes:
+    for name in (bundle_layout.UNFINISHED, bundle_layout.DELTA):
+        if context.lstat(f"{folder}/{name}") is not None:
+            raise _other(name, folder)
+    path = f"{folder}/{bundle_layout.MANIFEST}"
+    if context.lstat(path) is None:
+        raise _none(folder)
+    data = context.read_bytes(path, LIMIT + 1)
+    if data is None:
+        raise UnfitError(f"{path} can't be read", "check the disk: dmesg")
+    return data
+
+
+def _other(name: str, place: str) -> UnfitError:
+    if name == bundle_layout.DELTA:
+        return UnfitError(
+            f"{place} is a delta, and lacks what the earlier bundle has",
+            "`provision bundle --apply DELTA BUNDLE` makes the whole one",
+        )
+    return UnfitError(
+        f"the bundle {place} is unfinished", "the same `provision bundle` again goes on with it"
+    )
+
+
+def _none(place: str) -> UnfitError:
+    return UnfitError(f"{place} is no bundle, or an unfinished one: it has no manifest.json")
+
+
+def _from_server(place: str) -> bytes:
+    from . import download  # what the look of a host without such a bundle has no use for
+
+    for name in (bundle_layout.UNFINISHED, bundle_layout.DELTA):
+        try:
+            download.to_memory(f"{place}/{name}", LIMIT, LONGEST, SILENCE)
+        except download.DownloadError as error:
+            if error.status is None:
+                raise _unreached(place, str(error)) from error
+        else:
+            raise _other(name, place)
+    try:
+        return download.to_memory(f"{place}/{bundle_layout.MANIFEST}", LIMIT, LONGEST, SILENCE)
+    except download.DownloadError as error:
+        if error.status in (404, 410):
+            raise _none(place) from error
+        raise _unreached(place, str(error)) from error
+
+
+def _unreached(place: str, why: str) -> UnfitError:
+    return UnfitError(
+        f"{place} can't be read from this host: {why}",
+        "start its web server, and compare address, port and the ways between with "
+        f"`curl -I {place}/{bundle_layout.MANIFEST}` on this host",
+    )
+
+
+def _parse(place: str, data: bytes) -> Bundle:
+    """The bundle of these bytes; UnfitError where they are cut short, altered or of others."""
+    where = f"{place}/{bundle_layout.MANIFEST}"
+    if len(data) > LIMIT:
+        raise UnfitError(f"{where} has more than {LIMIT} bytes, which no bundle's has")
+    try:
+        document = json.loads(data.decode("utf-8"))
+        if document["format"] != bundle_layout.FORMAT:
+            raise UnfitError(f"{where} has the format {document['format']!r} of another provision")
+        files = {str(path): int(entry["size"]) for path, entry in document["files"].items()}
+        by_hash = {
+            str(entry["sha256"]): str(path)
+            for path, entry in document["files"].items()
+            if path.startswith(bundle_layout.FILES + "/")
+        }
+        lock, platforms = str(document["lock"]), [str(name) for name in document["platforms"]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        message = f"{where} was cut short or altered, or is not of `provision bundle`"
+        hint = "`provision bundle --verify` says what is wrong with it"
+        raise UnfitError(message, hint) from error
+    if not all(_is_inside(path) for path in files):
+        raise UnfitError(f"{where} was altered: it names files outside of the bundle")
+    return Bundle(place, lock, platforms, files, by_hash)
+
+
+def _is_inside(path: str) -> bool:
+    """Whether a path of the manifest stays inside of the bundle."""
+    return path.isprintable() and not {"", ".", ".."} & set(path.split("/"))
+
+
+def _check_files(context: Context, folder: str, bundle: Bundle) -> None:
+    """UnfitError where files are missing or of another size; their hashes are compared in use."""
+    wrong = [path for path, size in bundle.files.items() if _size(context, folder, path) != size]
+    if wrong:
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise UnfitError(
+            f"the bundle {folder} is not whole: {sorted(wrong)[0]}{more} is missing or cut short",
+            f"`provision bundle --verify {folder}` names all; copy it again",
+        )
+
+
+def _size(context: Context, folder: str, path: str) -> int | None:
+    info = context.lstat(f"{folder}/{path}")
+    return info.st_size if info is not None and stat.S_ISREG(info.st_mode) else None
+
+
+def misfit(
+    place: str, lock: str, platforms: list[str], digest: str | None, platform: dict[str, Any]
+) -> UnfitError | None:
+    """Why a bundle is none for a host with this lock's digest and platform; None where it is."""
+    place = place.replace("file://", "")
+    if lock != digest:
+        return UnfitError(
+            f"the bundle {place} is of another lock: {lock}, and this project's is {digest}"
+        )
+    name = bundle_layout.platform_id(platform)
+    if name not in platforms:
+        return UnfitError(
+            f"the bundle {place} has nothing for {name}; it is for {', '.join(platforms)}",
+            f"`provision bundle DIR`, without --platform or with --platform {name}",
+        )
+    return None

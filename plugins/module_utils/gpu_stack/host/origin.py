@@ -1,0 +1,75 @@
+"""Where a run fetches from: the addresses that the lock and the options name, or a bundle instead.
+
+Each address that a host asks goes through `current`: a step that named one past it would stop in a
+lab without a network, or bring a hundred hosts to ask a server that they were to leave alone. What
+is fetched is judged as ever, by the distribution's signatures and the lock's hashes, so whoever
+serves it need not be believed.
+
+apt is led there by its environment and not by its files: APT_CONFIG of the play names a
+configuration with sources, lists and caches of its own. The host's sources are not asked, and
+become what they would be without a bundle.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+from urllib.parse import quote
+
+from ..type_checking import TYPE_CHECKING
+from . import bundle_layout
+from .refusal import RefusalError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+# On a disk and not in memory: the lists of a distribution take a hundred megabytes, and a host
+# that is rebooted in the middle of a run goes on with them.
+DIRECTORY = "/var/lib/provision/origin"
+# What APT_CONFIG names (plugins/filter/origin.py).
+CONFIGURATION = DIRECTORY + "/apt.conf"
+NOTE = DIRECTORY + "/origin.json"
+
+
+class Origin(collections.namedtuple("Origin", "place files")):
+    """Where things come from. place: a bundle's address without a slash at its end, or "" where
+    everything comes from where it is named. files: {SHA-256: path in the bundle}.
+    """
+
+    __slots__ = ()
+
+    def archive(self, url: str) -> str:
+        """The address of the package archive that is at `url`."""
+        return f"{self.place}/{bundle_layout.archive(url)}" if self.place else url
+
+    def file(self, sha256: str, url: str) -> str:
+        """The address of the file with this hash, which is at `url`."""
+        if not self.place:
+            return url
+        return f"{self.place}/{quote(self.files.get(sha256) or bundle_layout.file(sha256, url))}"
+
+    def pip(self, options: dict[str, Any]) -> dict[str, Any]:
+        """pip's options, with the index in place of the indices that they name."""
+        if not self.place:
+            return options
+        index = f"{self.place}/{bundle_layout.SIMPLE}"
+        return dict(options, index_url=index, extra_index_urls=[], proxy="", alone=True)
+
+
+UPSTREAM = Origin("", {})
+
+
+def current() -> Origin:
+    """Where this run fetches from, by its environment. RefusalError where that can't be read."""
+    if os.environ.get("APT_CONFIG") != CONFIGURATION:
+        return UPSTREAM
+    try:
+        with open(NOTE, encoding="utf-8") as file:
+            note = json.load(file)
+        return Origin(note["place"], note["files"])
+    except (OSError, ValueError, KeyError) as error:
+        raise RefusalError(
+            f"{NOTE}, by which this run knows where to fetch from, can't be read: {error}. Run"
+            " again, which writes it anew."
+        ) from error
