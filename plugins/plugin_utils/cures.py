@@ -46,9 +46,10 @@ RULES = (
     ),
     (
         r"waiting for privilege escalation prompt",
-        "ssh logs in, and no command begins there: a login that hangs (a home on a dead file "
-        "server, a directory service that is down), or a host under load, which ANSIBLE_TIMEOUT=60 "
-        "gives more time. See how long this takes: ssh {address} sudo -n true",
+        "ssh has a connection, and no command begins there: the host has just stopped answering, "
+        "its login hangs (a home on a dead file server, a directory service that is down), or it "
+        "is under load, which ANSIBLE_TIMEOUT=60 gives more time. See its console, and how long "
+        "this takes: ssh {address} sudo -n true",
     ),
     (
         r"No route to host|Network is unreachable|timed out",
