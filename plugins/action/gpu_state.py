@@ -65,13 +65,9 @@ PROGRAM = (Path(__file__).resolve().parent.parent / "module_utils" / "piped_look
     encoding="utf-8"
 )
 CALL = """
-import json
 piped_look = {{}}
 exec(compile({program!r}, "<piped_look>", "exec"), piped_look)
-answer = piped_look["look"](
-    {packed!r}, {digest!r}, json.loads({parameters!r}), check_mode={check_mode!r}
-)
-print({mark!r} + json.dumps(answer))
+piped_look["respond"]({mark!r}, {packed!r}, {digest!r}, {parameters!r}, {check_mode!r})
 """
 
 
@@ -83,13 +79,14 @@ DIGEST = hashlib.sha256(PACKED.encode("ascii")).hexdigest()
 
 def script(parameters: dict[str, Any], check_mode: bool) -> str:
     """The Python program that a host runs; about two hundred kilobytes."""
-    packed = look_sources.packed(doctor=True) if parameters.get("doctor") else PACKED
+    # The doctor looks once, with modules of its own.
+    doctor = bool(parameters.get("doctor"))
     return (GUARD + CALL).format(
         mark=MARK,
         oldest=ansible_core.numbers(OLDEST_PYTHON),
         program=PROGRAM,
-        packed=packed,
-        digest=DIGEST,
+        packed=look_sources.packed(doctor=True) if doctor else PACKED,
+        digest="" if doctor else DIGEST,
         parameters=json.dumps(parameters),
         check_mode=check_mode,
     )
