@@ -24,7 +24,10 @@ MODULE = """\
 import json, os
 from ansible.module_utils.basic import AnsibleModule
 module = AnsibleModule(
-    {"declared": {"type": "int"}, "level": {"type": "str"}, "minutes": {"type": "float"}},
+    {
+        "declared": {"type": "int"}, "level": {"type": "str"}, "minutes": {"type": "float"},
+        "packed": {"type": "bool"},
+    },
     supports_check_mode=True,
 )
 answer = json.load(open(os.environ["ACCEPT_ANSWER"]))
@@ -32,6 +35,8 @@ if "fails" in answer:
     module.fail_json(msg=answer["fails"])
 answer["acceptance"]["declared"] = module.params["declared"]
 answer["acceptance"]["asked"] = [module.params[name] for name in ("level", "minutes")]
+if module.params["packed"]:
+    answer["acceptance"] = json.dumps(answer["acceptance"])
 module.exit_json(**answer)
 """
 
