@@ -2,8 +2,9 @@
 
 Compiling a hundred modules and their regular expressions takes longer than the look that they do.
 So a run that has nothing to change leaves what it has compiled in `KEPT`, and the next look with
-the same sources and the same Python begins with that. Root alone can write there and above;
-whatever else stands at that path, or does not carry the digest, is left alone or compiled anew.
+the same sources and the same Python begins with that. It is tried without the sources first, which
+are most of what a look sends. Root alone can write there and above; whatever else stands at that
+path, or does not carry the digest, is left alone or compiled anew.
 
 The action plugin sends this file's text, so it uses the standard library alone, and little of it: a
 hundred hosts may share two processors (a lab on one machine).
@@ -35,11 +36,20 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
+# Of an answer that is none: the look needs what was not sent.
+WANTED = "sources_wanted"
+
+
+class WantedError(BaseException):
+    """A module is neither kept nor sent. No Exception: nothing of the look takes it for its own."""
+
+
 class Sources:
     """An importer of the modules in `packed`: base64 of deflated JSON, {module: source text}.
 
-    `kept`: {module: code} of an earlier look. `compiled` has all that is known at the end, and
-    `new` says whether anything of it had to be compiled.
+    WantedError where `packed` is "" and a module is not kept. `kept`: {module: code} of an earlier
+    look. `compiled` has all that is known at the end, and `new` says whether anything of it had to
+    be compiled.
     """
 
     def __init__(self, packed: str, kept: dict[str, CodeType]) -> None:
@@ -49,6 +59,8 @@ class Sources:
         self.new = False
 
     def _text(self, module: str) -> str | None:
+        if not self._packed:
+            raise WantedError(module)
         if self._texts is None:  # not needed at all where everything is kept
             import binascii
             import json
@@ -243,8 +255,9 @@ def look(
 ) -> dict[str, Any]:
     """The look's answer; a failed result with the traceback where it fails.
 
-    `digest`: of `packed`; "" for a look that neither begins with what is kept nor keeps anything.
-    `parameters`: as JSON. Other users than root neither read nor write `path`.
+    `packed`: "" for what is kept alone; the answer is {WANTED: True} where that is not enough.
+    `digest`: of `packed`, or of what is kept; "" for a look that neither begins with what is kept
+    nor keeps anything. `parameters`: as JSON. Other users than root neither read nor write `path`.
     """
     rooted = os.geteuid() == 0 and bool(digest)
     modules, expressions = kept(digest, path) if rooted else ({}, {})
@@ -260,6 +273,8 @@ def look(
         from gpu_stack.look import answer as answer_to
 
         answer: dict[str, Any] = answer_to(json.loads(parameters), check_mode=check_mode)
+    except WantedError:
+        answer = {WANTED: True}
     except Exception as error:
         import traceback
 

@@ -258,6 +258,39 @@ def test_a_module_that_the_sources_lack_is_missing(kept: Path) -> None:
     assert "cannot import name 'more'" in look(kept, {"more": True}, texts)["msg"]
 
 
+def asked(kept: Path, parameters: dict[str, Any], digest: str = DIGEST) -> dict[str, Any]:
+    """The answer to a look that is sent without its sources."""
+    taken()
+    return piped_look.look(
+        "", digest, json.dumps(parameters), False, path=str(kept), state=str(kept.parent)
+    )
+
+
+def test_without_sources_what_is_kept_answers(kept: Path) -> None:
+    look(kept)
+    written = kept.stat().st_ino
+    assert asked(kept, {"say": 1}) == {"say": 1, "one": 1, "check_mode": False}
+    assert kept.stat().st_ino == written
+
+
+def test_sources_are_wanted_where_nothing_is_kept(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = {piped_look.WANTED: True}
+    assert asked(kept, {}) == wanted
+    look(kept)
+    assert asked(kept, {}, digest="6" * 64) == wanted
+    assert asked(kept, {}, digest="") == wanted
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert asked(kept, {}) == wanted
+
+
+def test_sources_are_wanted_where_a_module_is_not_kept(kept: Path) -> None:
+    look(kept)
+    assert asked(kept, {"more": True}) == {piped_look.WANTED: True}
+    assert set(piped_look.kept(DIGEST, str(kept))[0]) == set(TEXTS) - {"gpu_stack.more"}
+
+
 EXPRESSION = r"(?P<name>[a-z]+)-(\d+)|(?i:x)(?P<rest>.*)"
 # A look that compiles expressions, and counts what Python's own compiler does for them.
 EXPRESSIONS = TEXTS | {
