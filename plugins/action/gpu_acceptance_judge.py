@@ -6,23 +6,26 @@ Ansible's variables by now, and those of former acceptances in the project's rep
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance import words
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance import (
+    findings,
+    words,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance.teaching import (
     history,
     judgement,
     retrial,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils import project
-from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import unpacked
 
-# What the playbook registers: the answers, what was first found in them, and the answers of hosts
-# that were asked again.
-ANSWER, SUSPECTS, AGAIN = "gpu_acceptance", "gpu_suspects", "gpu_acceptance_again"
+# What the playbook registers: the answers, and those of hosts that were asked again.
+ANSWER, AGAIN = "gpu_acceptance", "gpu_acceptance_again"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
@@ -42,26 +45,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         verdicts = _verdicts(task_vars)
         folder = str(_home(task_vars) / "report" / history.FOLDER)
         now = time.time()
-        judged = _settled(task_vars) if options["final"] else None
-        if judged is None:
-            earlier = history.read(folder, warnings.append, verdicts)
-            judged = judgement.teach(verdicts, earlier, now)
-        result["changed"] = False
-        if options["final"]:
+        earlier = history.read(folder, warnings.append, verdicts)
+        judged = judgement.teach(verdicts, earlier, now)
+        suspects = [] if options["final"] else judgement.suspects(judged)
+        result.update(changed=False, suspects=suspects)
+        if not suspects:
             last = {
                 name: judgement.apply(entry, judged.get(name, []))
                 for name, entry in verdicts.items()
             }
             history.record(folder, last, now, warnings.append)
-            result["judged"] = judged
+            # One text: Ansible copies every value of a result several times.
+            result["judged"] = json.dumps(judged)
             result["hosts"] = {
                 name: {"verdict": verdict["verdict"], "lines": words.faults(verdict)}
                 for name, verdict in last.items()
             }
-        else:
-            result["suspects"] = judgement.suspects(judged)
-            if not result["suspects"]:
-                result["settled"] = judged
+            blamed = (verdict["verdict"] in findings.BLAMED for verdict in last.values())
+            result["well"] = not any(blamed)
         if warnings:
             # The second is for the report: Ansible makes something else of its own.
             result["warnings"] = result["history_warnings"] = warnings
@@ -84,13 +85,6 @@ def _verdicts(task_vars: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _settled(task_vars: dict[str, Any]) -> dict[str, Any] | None:
-    """What was first judged, where no host was asked again: the history of many hosts is long."""
-    name = next(iter(task_vars["ansible_play_hosts"]))
-    settled = (task_vars["hostvars"].raw_get(name).get(SUSPECTS) or {}).get("settled")
-    return None if settled is None else plain(settled)
-
-
 def _verdict(known: dict[str, Any], register: str) -> dict[str, Any] | None:
     verdict = (known.get(register) or {}).get("acceptance")
-    return plain(verdict) if verdict else None
+    return unpacked(verdict) if verdict else None

@@ -3,8 +3,8 @@
 Ansible's way of running a module (packing it, starting a Python, unpacking it there) costs more
 than the look itself: 51 s against 21 s on 100 hosts. So the sources of `gpu_stack` and the
 parameters go to the standard input of the host's own Python, with become, and the answer comes back
-on its standard output. Where the connection has no standard input, or its shell refuses, the module
-of the same name does the same work.
+on its standard output; the parameters alone where a host keeps the sources compiled. Where the
+connection has no standard input, or its shell refuses, the module of the same name does the same.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ansible.module_utils import basic
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader, lookup_loader, shell_loader
+from ansible_collections.provision.gpu.plugins.module_utils.piped_look import WANTED
 from ansible_collections.provision.gpu.plugins.plugin_utils import (
     ansible_core,
     host_options,
@@ -65,13 +66,9 @@ PROGRAM = (Path(__file__).resolve().parent.parent / "module_utils" / "piped_look
     encoding="utf-8"
 )
 CALL = """
-import json
 piped_look = {{}}
 exec(compile({program!r}, "<piped_look>", "exec"), piped_look)
-answer = piped_look["look"](
-    {packed!r}, {digest!r}, json.loads({parameters!r}), check_mode={check_mode!r}
-)
-print({mark!r} + json.dumps(answer))
+piped_look["respond"]({mark!r}, {packed!r}, {digest!r}, {parameters!r}, {check_mode!r})
 """
 
 
@@ -81,15 +78,20 @@ PACKED = look_sources.packed()
 DIGEST = hashlib.sha256(PACKED.encode("ascii")).hexdigest()
 
 
-def script(parameters: dict[str, Any], check_mode: bool) -> str:
-    """The Python program that a host runs; about two hundred kilobytes."""
-    packed = look_sources.packed(doctor=True) if parameters.get("doctor") else PACKED
+def script(parameters: dict[str, Any], check_mode: bool, sources: bool = True) -> str:
+    """The Python program that a host runs; about two hundred kilobytes.
+
+    Without `sources` a tenth of it, for a host that keeps them compiled.
+    """
+    # The doctor looks once, with modules of its own.
+    doctor = bool(parameters.get("doctor"))
+    packed = look_sources.packed(doctor=True) if doctor else PACKED
     return (GUARD + CALL).format(
         mark=MARK,
         oldest=ansible_core.numbers(OLDEST_PYTHON),
         program=PROGRAM,
-        packed=packed,
-        digest=DIGEST,
+        packed=packed if sources else "",
+        digest="" if doctor else DIGEST,
         parameters=json.dumps(parameters),
         check_mode=check_mode,
     )
@@ -325,12 +327,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         if become is not None and not getattr(become, "pipelining", become.name != "su"):
             return None
         interpreter = self._interpreter(task_vars)
+        # A look that would be long to do twice, and the doctor's, are sent whole.
+        whole = bool(parameters.get("doctor") or parameters.get("deep"))
         try:
-            result = self._low_level_execute_command(
-                command(interpreter),
-                sudoable=True,
-                in_data=script(parameters, self._task.check_mode).encode("utf-8"),
-            )
+            for sources in (True,) if whole else (False, True):
+                result = self._low_level_execute_command(
+                    command(interpreter),
+                    sudoable=True,
+                    in_data=script(parameters, self._task.check_mode, sources).encode("utf-8"),
+                )
+                answer = parse(result.get("stdout", ""))
+                if WANTED not in (answer or {}):
+                    break
         except AnsibleConnectionFailure:
             raise
         except AnsibleError as error:
@@ -339,7 +347,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             if message is None:
                 raise
             return {"failed": True, "msg": message}
-        answer = parse(result.get("stdout", ""))
         if answer is not None:
             return too_old(answer) or answer
         message = self._refusal(result, interpreter)

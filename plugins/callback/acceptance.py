@@ -30,7 +30,10 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.project import (  # 
     read_lock,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.record import utc  # noqa: E402
-from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import (  # noqa: E402
+    plain,
+    unpacked,
+)
 
 
 class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
@@ -51,7 +54,7 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
     def v2_runner_on_ok(self, result: Any) -> None:
         data = result._result
         if self._active:
-            self._judge(plain(data.get("judged") or {}))
+            self._judge(unpacked(data.get("judged") or {}))
             self._warnings += plain(data.get("history_warnings") or [])
         super().v2_runner_on_ok(result)
 
@@ -67,7 +70,7 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
     def entry(self, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
         if "acceptance" not in data:
             return None
-        verdict = plain(data["acceptance"])
+        verdict = unpacked(data["acceptance"])
         if before.get("acceptance"):
             verdict = retrial.merged(before["acceptance"], verdict)
         return {"status": verdict["verdict"], "message": "", "acceptance": verdict}

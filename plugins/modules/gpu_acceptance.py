@@ -39,6 +39,11 @@ options:
     description: The file with the environment variables of GPU programs.
     type: path
     default: /etc/provision/gpu.env
+  packed:
+    description: Whether C(acceptance) comes as one text, its JSON. Ansible copies every value of
+      every host's answer several times, and a host of eight GPUs has thousands.
+    type: bool
+    default: false
 extends_documentation_fragment: [provision.gpu.common]
 """
 
@@ -52,8 +57,8 @@ EXAMPLES = r"""
 RETURN = r"""
 acceptance:
   description: The verdict on the host and on each of its GPUs, with every check, its reason, its
-    evidence and what to do next.
-  type: dict
+    evidence and what to do next; a text with I(packed).
+  type: raw
   returned: always
 lines:
   description: One line for each fault, which names the GPU by its UUID.
@@ -63,6 +68,7 @@ lines:
 """
 
 import functools
+import json
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance import (
@@ -87,6 +93,7 @@ def main() -> None:
             "programs": {"type": "dict", "default": {}},
             "python": {"type": "path", "default": "/opt/tensorflow/current/bin/python"},
             "variables": {"type": "path", "default": "/etc/provision/gpu.env"},
+            "packed": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -102,7 +109,8 @@ def main() -> None:
         # What the load has brought to light: a card that is lost, an Xid, heat.
         facts = dict(machine.look(context), work=done)
     verdict = judge.judge(facts, module.params["declared"])
-    module.exit_json(changed=False, acceptance=verdict, lines=words.faults(verdict))
+    answer = json.dumps(verdict) if module.params["packed"] else verdict
+    module.exit_json(changed=False, acceptance=answer, lines=words.faults(verdict))
 
 
 if __name__ == "__main__":

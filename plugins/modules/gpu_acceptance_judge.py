@@ -7,14 +7,15 @@ short_description: Judge the figures of all hosts of an acceptance
 description:
   - Compares what C(provision.gpu.gpu_acceptance) measured on the hosts of this play with the
     catalog, with like cards and with former acceptances. Works on the controller, once a run.
-  - Reads the answers from the variables C(gpu_acceptance) and C(gpu_acceptance_again) of the hosts,
-    and from C(gpu_suspects) what is settled.
-  - Adds the figures to C(report/acceptance-history/) of the project, in check mode too.
+  - Reads the answers from the variables C(gpu_acceptance) and C(gpu_acceptance_again) of the hosts.
+  - Where it judges, it adds the figures to C(report/acceptance-history/) of the project, in check
+    mode too.
   - Never fails for what it finds. C(hosts) says it.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   final:
-    description: Whether to judge. Otherwise only the suspects are named, and nothing is written.
+    description: Whether to judge. Otherwise suspects are named, and nothing is judged or written
+      where there are any.
     type: bool
     default: true
 """
@@ -30,23 +31,24 @@ RETURN = r"""
 hosts:
   description: The verdict of each host and one line for each fault, by its name.
   type: dict
-  returned: with C(final)
+  returned: where it judges
 judged:
-  description: By host, the findings that are judged now, each with its place in the verdict.
-  type: dict
-  returned: with C(final)
+  description: By host, the findings that are judged now, each with its place in the verdict; as the
+    text of its JSON.
+  type: str
+  returned: where it judges
+well:
+  description: Whether no host has a fault.
+  type: bool
+  returned: where it judges
 history_warnings:
   description: What of the history can't be read or written, where there is such.
   type: list
   elements: str
   returned: where there are any
-settled:
-  description: What C(judged) will be, as no host is to be asked again.
-  type: dict
-  returned: without C(final), where there are no suspects
 suspects:
-  description: The hosts on which a rate is too low, to be asked again.
+  description: The hosts on which a rate is too low, to be asked again; empty with C(final).
   type: list
   elements: str
-  returned: without C(final)
+  returned: always
 """

@@ -77,6 +77,11 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
+def unpacked(value: Any) -> Any:
+    """A copy of JSON types only, of a value that may also come as its JSON in one text."""
+    return json.loads(value) if isinstance(value, str) else plain(value)
+
+
 def will_be_rescued(task: Any) -> bool:
     """Whether a block around this task rescues its failure; other tasks report the outcome."""
     child, parent = task, getattr(task, "_parent", None)

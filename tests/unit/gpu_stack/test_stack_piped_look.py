@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import marshal
 import os
+import re
+import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
@@ -50,10 +53,15 @@ def taken() -> dict[str, ModuleType]:
     return {name: sys.modules.pop(name) for name in names}
 
 
+COMPILER: Any = getattr(re, "_compiler", None) or vars(re)["sre_compile"]
+
+
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each look imports the sources anew, as a Python of its own does; who looks is root."""
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    for name in ("compile", "_code"):
+        monkeypatch.setattr(COMPILER, name, getattr(COMPILER, name))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     of_root = piped_look._of_root
     own = os.getuid()
@@ -80,7 +88,7 @@ def look(
 ) -> dict[str, Any]:
     taken()
     return piped_look.look(
-        packed(TEXTS if texts is None else texts), digest, parameters or {}, check_mode,
+        packed(TEXTS if texts is None else texts), digest, json.dumps(parameters or {}), check_mode,
         path=str(path), state=str(state or path.parent),
     )  # fmt: skip
 
@@ -99,7 +107,7 @@ def test_the_second_look_begins_with_what_the_first_has_compiled(kept: Path) -> 
     # Nor are the sources even unpacked.
     taken()
     options: dict[str, Any] = {"path": str(kept), "state": str(kept.parent)}
-    assert piped_look.look("no base64", DIGEST, {}, False, **options)["one"] == 1
+    assert piped_look.look("no base64", DIGEST, "{}", False, **options)["one"] == 1
 
 
 def test_what_is_complete_is_not_written_again(kept: Path) -> None:
@@ -112,8 +120,7 @@ def test_what_is_complete_is_not_written_again(kept: Path) -> None:
 def test_a_module_that_only_a_later_look_needs_is_added(kept: Path) -> None:
     look(kept)
     look(kept, {"more": True})
-    assert "gpu_stack.more.__init__" not in piped_look.kept(DIGEST, str(kept))
-    assert set(piped_look.kept(DIGEST, str(kept))) == set(TEXTS)
+    assert set(piped_look.kept(DIGEST, str(kept))[0]) == set(TEXTS)
 
 
 def test_other_sources_are_compiled(kept: Path) -> None:
@@ -147,29 +154,29 @@ def test_what_others_can_write_is_not_believed(kept: Path) -> None:
     look(kept)
     for mode in (0o620, 0o602):
         kept.chmod(mode)
-        assert piped_look.kept(DIGEST, str(kept)) == {}
+        assert piped_look.kept(DIGEST, str(kept)) == ({}, {})
     kept.chmod(0o600)
     for mode in (0o775, 0o757, 0o1777):
         kept.parent.chmod(mode)
-        assert piped_look.kept(DIGEST, str(kept)) == {}
+        assert piped_look.kept(DIGEST, str(kept)) == ({}, {})
     kept.parent.chmod(0o755)
-    assert set(piped_look.kept(DIGEST, str(kept))) >= {"gpu_stack.look"}
+    assert set(piped_look.kept(DIGEST, str(kept))[0]) >= {"gpu_stack.look"}
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives a file to another user")
 def test_what_is_another_users_is_not_believed(kept: Path) -> None:
     look(kept)
     os.chown(kept, 1000, 1000)
-    assert piped_look.kept(DIGEST, str(kept)) == {}
+    assert piped_look.kept(DIGEST, str(kept)) == ({}, {})
     os.chown(kept, 0, 0)
     os.chown(kept.parent, 1000, 1000)
-    assert piped_look.kept(DIGEST, str(kept)) == {}
+    assert piped_look.kept(DIGEST, str(kept)) == ({}, {})
 
 
 def test_a_second_name_of_the_file_is_not_believed(kept: Path) -> None:
     look(kept)
     os.link(kept, kept.parent / "second")
-    assert piped_look.kept(DIGEST, str(kept)) == {}
+    assert piped_look.kept(DIGEST, str(kept)) == ({}, {})
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "directory"])
@@ -191,7 +198,7 @@ def test_a_linked_directory_is_not_entered(kept: Path, tmp_path: Path) -> None:
 def test_a_file_too_large_is_not_read(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     look(kept)
     monkeypatch.setattr(piped_look, "LIMIT", kept.stat().st_size)
-    assert piped_look.kept(DIGEST, str(kept)) == {}
+    assert piped_look.kept(DIGEST, str(kept)) == ({}, {})
 
 
 @pytest.mark.parametrize(
@@ -206,7 +213,7 @@ def test_check_mode_the_doctor_and_other_users_leave_nothing(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look(kept, check_mode=True)
-    look(kept, {"doctor": True})
+    look(kept, digest="")  # the doctor's
     look(kept, state=kept.parent / "no-run-has-been-here")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     look(kept)
@@ -217,7 +224,7 @@ def test_the_doctor_and_other_users_do_not_read_it(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look(kept)
-    assert look(kept, {"doctor": True}, texts=other(2))["one"] == 2
+    assert look(kept, digest="", texts=other(2))["one"] == 2
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert look(kept, texts=other(2))["one"] == 2
 
@@ -249,3 +256,134 @@ def test_a_failed_look_says_where(kept: Path) -> None:
 def test_a_module_that_the_sources_lack_is_missing(kept: Path) -> None:
     texts = {name: text for name, text in TEXTS.items() if name != "gpu_stack.more"}
     assert "cannot import name 'more'" in look(kept, {"more": True}, texts)["msg"]
+
+
+def asked(kept: Path, parameters: dict[str, Any], digest: str = DIGEST) -> dict[str, Any]:
+    """The answer to a look that is sent without its sources."""
+    taken()
+    return piped_look.look(
+        "", digest, json.dumps(parameters), False, path=str(kept), state=str(kept.parent)
+    )
+
+
+def test_without_sources_what_is_kept_answers(kept: Path) -> None:
+    look(kept)
+    written = kept.stat().st_ino
+    assert asked(kept, {"say": 1}) == {"say": 1, "one": 1, "check_mode": False}
+    assert kept.stat().st_ino == written
+
+
+def test_sources_are_wanted_where_nothing_is_kept(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = {piped_look.WANTED: True}
+    assert asked(kept, {}) == wanted
+    look(kept)
+    assert asked(kept, {}, digest="6" * 64) == wanted
+    assert asked(kept, {}, digest="") == wanted
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert asked(kept, {}) == wanted
+
+
+def test_sources_are_wanted_where_a_module_is_not_kept(kept: Path) -> None:
+    look(kept)
+    assert asked(kept, {"more": True}) == {piped_look.WANTED: True}
+    assert set(piped_look.kept(DIGEST, str(kept))[0]) == set(TEXTS) - {"gpu_stack.more"}
+
+
+EXPRESSION = r"(?P<name>[a-z]+)-(\d+)|(?i:x)(?P<rest>.*)"
+# A look that compiles expressions, and counts what Python's own compiler does for them.
+EXPRESSIONS = TEXTS | {
+    "gpu_stack.look": (
+        "import re\n"
+        f"WORD, BYTES = re.compile({EXPRESSION!r}), re.compile(b'a+')\n"
+        "def answer(parameters, check_mode):\n"
+        "    match = WORD.match('card-12')\n"
+        "    return {'groups': list(match.groups()), 'names': match.groupdict(),\n"
+        "            'flags': WORD.flags, 'other': bool(re.match(parameters['say'], 'host'))}\n"
+    )
+}
+
+
+def expressions(kept: Path, said: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any]]:
+    """A look's answer, and which of its expressions Python has compiled for it."""
+    compiled: list[Any] = []
+    with monkeypatch.context() as patch:
+        own = COMPILER._code
+
+        def counted(parsed: Any, flags: int) -> Any:
+            compiled.append(parsed)
+            return own(parsed, flags)
+
+        patch.setattr(COMPILER, "_code", counted)
+        patch.setattr(COMPILER, "compile", COMPILER.compile)
+        re.purge()
+        answer = look(kept, {"say": said}, texts=EXPRESSIONS)
+    return answer, compiled
+
+
+def test_expressions_are_compiled_once(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, compiled = expressions(kept, "h.st", monkeypatch)
+    assert len(compiled) >= 3
+    assert first["names"] == {"name": "card", "rest": None}
+    again, compiled = expressions(kept, "h.st", monkeypatch)
+    assert again == first
+    assert len(compiled) == 1  # of bytes, which no look has at its import
+
+
+def test_an_expression_of_the_hosts_own_words_does_not_write_the_file_again(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expressions(kept, "h.st", monkeypatch)
+    written = kept.stat().st_ino
+    answer, _compiled = expressions(kept, "ho.*", monkeypatch)
+    assert answer["other"] is True
+    assert kept.stat().st_ino == written
+
+
+def test_kept_expressions_are_pythons_own(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the expressions of the look are: a kept one equals what Python would compile."""
+    monkeypatch.setattr(COMPILER, "compile", COMPILER.compile)
+    plain = ("(?P<last>a)", "(?x) a  # remark", "[^\\W\\d_]+", "(?s).$", "é+")
+    texts = (EXPRESSION, "(a)(?P<b>b)?(?P=b)?", *plain)
+    patterns = piped_look.Patterns({})
+    patterns.install()
+    own = {(text, flags): patterns.compile(text, flags) for text in texts for flags in (0, re.M)}
+    written = marshal.dumps(patterns.compiled)
+    later = piped_look.Patterns(marshal.loads(written))  # noqa: S302  its own
+    assert set(later.compiled) == set(own)
+    for (text, flags), found in own.items():
+        kept_one = later.compile(text, flags)
+        assert kept_one == found
+        assert (kept_one.groupindex, kept_one.groups) == (found.groupindex, found.groups)
+        matches = [one.search("a xab-1") for one in (kept_one, found)]
+        assert len({match and match.lastgroup for match in matches}) == 1
+
+
+def test_a_compiler_that_is_made_otherwise_is_left_alone(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(COMPILER, "_code")
+    compiler = COMPILER.compile
+    piped_look.Patterns({}).install()
+    assert COMPILER.compile is compiler
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_answer_is_printed_behind_the_mark(fails: bool) -> None:
+    """In a Python of its own, which ends at once."""
+    program = (
+        "import atexit, sys\n"
+        "atexit.register(print, 'tidied')\n"
+        f"sys.path.insert(0, {str(Path(piped_look.__file__).parent)!r})\n"
+        "import piped_look\n"
+        f"given = {packed(TEXTS)!r}, '', {json.dumps({'fails': fails})!r}, True\n"
+        "piped_look.respond('MARK:', *given)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-IS", "-"], input=program, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    mark, _colon, answer = done.stdout.partition(":")
+    assert mark == "MARK"
+    assert json.loads(answer).get("failed", False) is fails

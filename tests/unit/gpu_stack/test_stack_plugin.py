@@ -255,6 +255,31 @@ def test_only_versions_travel_of_what_was_found(tmp_path: Path) -> None:
     assert {frozenset(found) for found in result["state"].values()} == {frozenset({"version"})}
 
 
+def test_a_host_that_keeps_the_look_is_sent_little() -> None:
+    """A hundred hosts are sent a look each, by one machine."""
+    whole, little = (len(script({}, False, sources)) for sources in (True, False))
+    assert little < 16_000 < 200_000 < whole
+    assert len(script({"doctor": True}, False)) > whole
+
+
+@pytest.mark.parametrize(("variables", "sent"), [({}, [False, True]), ({"gpu_deep": True}, [True])])
+def test_sources_are_sent_where_the_host_wants_them(
+    tmp_path: Path, variables: dict[str, Any], sent: list[bool]
+) -> None:
+    """This machine keeps nothing: a look goes twice, and one that takes minutes is sent whole."""
+    python = tmp_path / "python3"
+    python.write_text(
+        f'#!/bin/sh\n[ "$2" = - ] && exec tee -a {tmp_path}/sent-$$ | {sys.executable} "$@"\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    given = {"ansible_python_interpreter": str(python), **variables}
+    result, log = run(tmp_path, "-e", json.dumps(given))
+    assert "components" in result, log
+    programs = sorted(tmp_path.glob("sent-*"), key=lambda path: path.stat().st_mtime_ns)
+    assert [path.stat().st_size > 100_000 for path in programs] == sent
+
+
 def test_an_unknown_option_of_the_task_is_refused(tmp_path: Path) -> None:
     play = tmp_path / "play.yml"
     play.write_text(

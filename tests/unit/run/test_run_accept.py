@@ -11,6 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from ansible_collections.provision.gpu.plugins.plugin_utils import examination
 from gpu_stack.acceptance import judge, words
 from typer.testing import CliRunner
 
@@ -24,7 +25,10 @@ MODULE = """\
 import json, os
 from ansible.module_utils.basic import AnsibleModule
 module = AnsibleModule(
-    {"declared": {"type": "int"}, "level": {"type": "str"}, "minutes": {"type": "float"}},
+    {
+        "declared": {"type": "int"}, "level": {"type": "str"}, "minutes": {"type": "float"},
+        "packed": {"type": "bool"},
+    },
     supports_check_mode=True,
 )
 answer = json.load(open(os.environ["ACCEPT_ANSWER"]))
@@ -32,6 +36,8 @@ if "fails" in answer:
     module.fail_json(msg=answer["fails"])
 answer["acceptance"]["declared"] = module.params["declared"]
 answer["acceptance"]["asked"] = [module.params[name] for name in ("level", "minutes")]
+if module.params["packed"]:
+    answer["acceptance"] = json.dumps(answer["acceptance"])
 module.exit_json(**answer)
 """
 
@@ -79,6 +85,20 @@ def test_json_is_the_report_and_nothing_else(project: Path) -> None:
     assert data["hosts"]["gpu01"]["status"] == "degraded"
     assert data["hosts"]["gpu01"]["acceptance"]["gpus"][1]["verdict"] == "degraded"
     assert "web01" not in data["hosts"]
+
+
+@pytest.mark.parametrize("names", [[], ["gpu01"], ["gpu01", "gpü02"]])
+def test_the_file_has_a_line_for_each_host(names: list[str]) -> None:
+    """An indent makes Python's encoder ten times as slow."""
+    report = {
+        "format": 1,
+        "hosts": {name: {"status": "ok", "acceptance": {"gpus": [{}]}} for name in names},
+        "warnings": ["ä"],
+    }
+    text = examination.text_of(report)
+    assert json.loads(text) == report
+    assert [name for name in names if f'\n"{name}": {{"status"' in text] == names
+    assert text.endswith("\n}\n")
 
 
 def test_the_report_says_when_it_was_and_for_which_lock(project: Path) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from gpu_stack.acceptance import words
+from gpu_stack.acceptance import judge, words
 from gpu_stack.acceptance.teaching import history
 
 from tests.collection import ROOT
 from tests.unit.acceptance import fleets
+from tests.unit.acceptance.machines import machine
 from tests.unit.run import examined
 
 # A host is known by the count of GPUs that its inventory says. It answers its list of verdicts,
@@ -21,7 +23,10 @@ MODULE = """\
 import json, os
 from ansible.module_utils.basic import AnsibleModule
 module = AnsibleModule(
-    {"declared": {"type": "int"}, "level": {"type": "str"}, "minutes": {"type": "float"}},
+    {
+        "declared": {"type": "int"}, "level": {"type": "str"}, "minutes": {"type": "float"},
+        "packed": {"type": "bool"},
+    },
     supports_check_mode=True,
 )
 name = str(module.params["declared"])
@@ -124,6 +129,44 @@ def test_a_card_that_lost_speed_is_known_from_its_history(project: Path) -> None
     code, said = examined.ask(project, "accept", "--limit", "gpu01", says=bad)
     assert code == 5
     assert "its median of 3 earlier acceptances is 14" in said
+
+
+def passed(project: Path, says: dict[str, Any]) -> dict[str, list[str]]:
+    """{task: [what it was on each host, "ok gpu01"]} of an acceptance by Ansible alone."""
+    steps: dict[str, list[str]] = {}
+    task = ""
+    for line in examined.by_ansible(project, "accept.yml", says).stdout.splitlines():
+        header = re.match(r"TASK \[(\w+) \| (.*)\]", line)
+        result = re.match(r"(ok|changed|skipping|fatal): \[(\w+)\]", line)
+        if header:
+            task = header[2] if header[1] == "Accept" else ""
+        elif result and task:
+            steps.setdefault(task, []).append(f"{result[1]} {result[2]}")
+    return {name: sorted(results) for name, results in steps.items()}
+
+
+FIRST = "Judge what all hosts have measured, or name the suspects"
+ASKED = ["ok gpu01", "ok gpu02", "ok gpu03"]
+
+
+def test_where_every_host_is_well_nobody_passes_through_the_rest(project: Path) -> None:
+    """Each task more is a process for each host on the controller."""
+    steps = passed(project, answers(gpu01=14, gpu02=14, gpu03=14))
+    assert steps == {"Ask every GPU": ASKED, FIRST: ["ok gpu01"]}
+
+
+def test_without_a_suspect_only_a_sick_host_passes_through_the_rest(project: Path) -> None:
+    says = answers(gpu01=14, gpu02=14, gpu03=14)
+    facts = machine("Tesla T4", 1)
+    facts["nvml"]["gpus"][0]["pcie"]["width"] = 4
+    says["2"] = [judge.judge(facts)]
+    assert passed(project, says) == {
+        "Ask every GPU": ASKED,
+        FIRST: ["ok gpu01"],
+        "Ask a suspect again": ["skipping gpu02"],
+        "Judge what all hosts have measured": ["skipping gpu02"],
+        "Refuse a host that is not well": ["fatal gpu02"],
+    }
 
 
 # What the project's copy of history.py gets: each reading leaves a letter.

@@ -12,6 +12,7 @@ import calendar
 import collections
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import tempfile
@@ -134,7 +135,7 @@ def _checked(line: dict[str, Any]) -> dict[str, Any]:
     """The line; ValueError, KeyError, TypeError or AttributeError where it is none of ours."""
     if line["format"] != FORMAT:
         raise ValueError("its format is {0!r}".format(line["format"]))
-    line["seconds"] = calendar.timegm(time.strptime(line["time"], MOMENT))
+    line["seconds"] = _seconds(line["time"])
     for subject in line["subjects"]:
         if not (isinstance(subject["id"], str) and isinstance(subject["like"], str)):
             raise TypeError("a card without a name")
@@ -142,6 +143,12 @@ def _checked(line: dict[str, Any]) -> dict[str, Any]:
             if not is_number(value) or state not in (OK, MEASURED, DEGRADED):
                 raise ValueError("a figure is no number")
     return line
+
+
+@functools.lru_cache(maxsize=1024)
+def _seconds(moment: str) -> int:
+    """Since the epoch. Hosts that were accepted together have their moments in common."""
+    return calendar.timegm(time.strptime(moment, MOMENT))
 
 
 def _keep_aside(path: str, error: Exception, warn: Callable[[str], None]) -> None:

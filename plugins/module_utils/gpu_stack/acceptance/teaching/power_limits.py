@@ -6,6 +6,8 @@ compared in their speed, so that it is said here why.
 
 from __future__ import annotations
 
+import collections
+
 from ...type_checking import TYPE_CHECKING
 from ..figures import product
 from ..findings import MEASURED
@@ -31,8 +33,7 @@ def told(verdicts: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]
 
 def _odd(group: list[tuple[str, int, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
     limits = [gpu["measured"]["power_limit"] for _name, _index, gpu in group]
-    common = max(limits, key=limits.count)
-    count = limits.count(common)
+    ((common, count),) = collections.Counter(limits).most_common(1)
     if count < ENOUGH or 2 * count <= len(group):
         return []
     words = "{0} like cards may take {1:.0f} W".format(count, common / 1000)
