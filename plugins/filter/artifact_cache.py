@@ -21,7 +21,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def cache_site(contents: Mapping[str, Any], index: str, wheels: Sequence[str]) -> dict[str, Any]:
-    """{lock, upstreams, folders, files, index} for the template of nginx's configuration.
+    """{upstreams, folders, files, index} for the template of nginx's configuration, and manifest,
+    by which a host knows the cache as it knows a bundle.
 
     contents: of stacks/gpu_cache.yml. index: the index of wheels; wheels: where it has them.
     AnsibleFilterError for what can't stand in that file.
@@ -37,7 +38,16 @@ def cache_site(contents: Mapping[str, Any], index: str, wheels: Sequence[str]) -
     upstream = servers.server(index)
     path = _path(index).strip("/")
     return {
-        "lock": str(contents["lock"]),
+        "manifest": {
+            "format": bundle_layout.FORMAT,
+            "lock": contents["lock"],
+            "platforms": list(contents["platforms"]),
+            # How long they are is known where they are.
+            "files": {
+                bundle_layout.file(sha256, urls[0]): {"sha256": sha256, "size": 0}
+                for sha256, urls in sorted(contents["files"].items())
+            },
+        },
         "files": files,
         "index": {
             "upstream": upstream,
@@ -95,7 +105,11 @@ class _Servers:
         """
         parts = urlsplit(url)
         host = parts.hostname or ""
-        if parts.scheme not in ("http", "https") or not _HOST.fullmatch(host) or "@" in parts.netloc:
+        if (
+            parts.scheme not in ("http", "https")
+            or not _HOST.fullmatch(host)
+            or "@" in parts.netloc
+        ):
             raise AnsibleFilterError(f"{url}: a cache fetches from https:// or http:// and a name")
         number = len(self._servers)
         server = self._servers.setdefault(parts.netloc, {"name": f"artifacts{number}"})

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from packaging.utils import canonicalize_name
 
+from provision import collection
 from provision.catalog import Catalog
 from provision.lock import Lock
 from provision.lock import files as locked_files
@@ -22,9 +23,10 @@ VARIABLE = "artifact_cache_contents"
 
 
 def contents(lock: Lock, facts: Catalog) -> dict[str, Any]:
-    """{lock, archives, files, projects} of all stacks: the lock's digest, the addresses of package
-    archives, {SHA-256: addresses}, and the names of the wheels' projects.
+    """{lock, platforms, archives, files, projects} of all stacks: the lock's digest, the addresses
+    of package archives, {SHA-256: addresses}, and the names of the wheels' projects.
     """
+    layout = collection.stack_module("host.bundle_layout")
     archives: set[str] = set()
     files: dict[str, list[str]] = {}
     projects: set[str] = set()
@@ -36,6 +38,7 @@ def contents(lock: Lock, facts: Catalog) -> dict[str, Any]:
         projects |= set(map(canonicalize_name, wheels(lock.requirements[name])))
     return {
         "lock": lock.digest,
+        "platforms": sorted({layout.platform_id(row["platform"]) for row in lock.slim["rows"]}),
         "archives": sorted(filter(_is_served, archives)),
         "files": {sha256: files[sha256] for sha256 in sorted(files) if files[sha256]},
         "projects": sorted(projects),

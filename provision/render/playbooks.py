@@ -26,8 +26,8 @@ _ACCEPT = """\
 
 
 _CACHE = """\
-# Brings the fleet's cache, which is the hosts of the group gpu_cache, to what lock.yml names; site.yml
-# does so too. Made by `provision render`; run it with: ansible-playbook cache.yml -i lab"""
+# Brings the fleet's cache, the hosts of the group gpu_cache, to what lock.yml names; site.yml does
+# so too. Made by `provision render`; run it with: ansible-playbook cache.yml -i lab"""
 
 
 def render() -> dict[str, bytes]:

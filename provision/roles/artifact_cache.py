@@ -80,8 +80,8 @@ class ArtifactCacheOptions(Options):
     artifact_cache_allow: list[str] = option([], example="[10.1.2.0/24]", reads=_networks)
     """Addresses and networks that may fetch from it. Empty: whoever reaches it."""
     artifact_cache_certificate: str = option("", path=True, example="/srv/tls/cache01.pem")
-    """A file of the machine that runs Ansible: the certificate with its chain, PEM, for HTTPS. Empty:
-    plain HTTP, where everything is judged by its hash or signature all the same.
+    """A file of the machine that runs Ansible: the certificate with its chain, PEM, for HTTPS.
+    Empty: plain HTTP, where everything is judged by its hash or signature all the same.
     """
     artifact_cache_key: str = option("", path=True, example="/srv/tls/cache01.key")
     """Its key, PEM without a password. The file may be kept by Ansible Vault."""
@@ -104,7 +104,8 @@ class ArtifactCacheOptions(Options):
     )
     """Where that index has its wheels, if not on its own server."""
     artifact_cache_contents: dict[str, Any] = option({}, internal=True)
-    """What may be fetched through it, as {lock, archives, files, projects}: stacks/gpu_cache.yml of
+    """What may be fetched through it, as {lock, platforms, archives, files,
+    projects}: stacks/gpu_cache.yml of
     the project.
     """
 
