@@ -58,6 +58,9 @@ TEXT_LIMIT = 200
 UNMATCHED = "--limit matches no host of the inventory: "
 # ansible-playbook's own exit code for options that are wrong.
 BAD_OPTIONS = 5
+# The play that brings the fleet's cache, before the hosts of the run; and its own playbook.
+CACHE_PLAY = "Artifact cache"
+CACHE_PLAYBOOK = "cache.yml"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no types
@@ -79,6 +82,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         self._done = False
         self._holders: Holders | None = None
         self._first_play: Any = None
+        self._serving = False
         self._writer: Writer | None = None
 
     # Ansible's calls
@@ -91,8 +95,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             raise SystemExit(BAD_OPTIONS)
         self._tree = project.project_of(playbook)
         project.settle(playbook, self._tree)
-        if project.file_name(playbook) in examination.PLAYBOOKS:
-            return  # no run: it has a plugin of its own, and the last report stays
+        if project.file_name(playbook) in (*examination.PLAYBOOKS, CACHE_PLAYBOOK):
+            return  # no run: the last report stays
         lock = project.lock_file(self._tree, context.CLIARGS.get("extra_vars") or ())
         self._record = Record(
             self._mode(), time.time(), project.read_lock(lock), project.rendered_by(self._tree)
@@ -108,7 +112,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         batch = hosts.hosts_of(play)
-        if self._first_play is None and batch:
+        self._serving = play.get_name().strip() == CACHE_PLAY
+        if self._serving and not batch:
+            return  # a fleet without a cache
+        if self._first_play is None and batch and not self._serving:
             self._first_play = play
         if self._record is not None:
             examination.begin(play.get_name().strip())
@@ -169,6 +176,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         about = self._about(task)
         begun = self._begun.pop((name, task._uuid), None)
         seconds = time.monotonic() - begun if begun is not None else 0.0
+        if self._serving and status not in ("failed", "unreachable"):
+            return  # the cache's host may have no wish, and then it has no part in the report
         host = self._record.host(name)
         host.last_task = about["task"]
         looked = task.action in LOOK and status in ("ok", "changed")
