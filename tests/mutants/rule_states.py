@@ -748,12 +748,10 @@ def cache_states() -> Iterator[State]:
     yield State(rule, "of another platform", found(platforms=["debian12"]), words)
     yield State(rule, "of several", found(platforms=["debian11", "debian12"]))
     yield State(rule, "it is silent", stops, ("does not answer", "start it"))
-    yield State(rule, "it is silent, and the host goes on", goes_on)
     yield State(rule, "nothing is to be changed", found(lock="sha256:old"), only=())
     rule = "cache-silent"
     words = ("does not answer; this host fetches from the lock's own addresses", "start it")
     yield State(rule, "the host goes on", goes_on, words)
-    yield State(rule, "the run ends", stops)
     yield State(rule, "it answers", found())
     yield State(rule, "there is none", {PRE + "cache": None})
 
