@@ -354,9 +354,11 @@ def test_it_goes_and_nginx_stays(fleet: Fleet) -> None:
 # whole hosts
 
 
-def whole(path: Path) -> Iterator[Project]:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Bare hosts without the lab's own cache, and a project whose inventory has one of its own."""
-    path.mkdir(parents=True)
+    path = tmp_path_factory.mktemp("whole") / "project"
+    path.mkdir()
     lab = locallab.up(
         "test-cache-whole", state_dir=path / ".lab", hosts=[CACHE, *HOSTS], with_cache=False
     )
@@ -365,12 +367,11 @@ def whole(path: Path) -> Iterator[Project]:
         listed = path / "lab" / "hosts.yml"
         (group,) = yaml.safe_load(listed.read_text("utf-8")).values()
         (address,) = [one.address for one in lab.hosts if one.name == CACHE]
-        cache = {"hosts": {CACHE: group["hosts"].pop(CACHE)}, "vars": group["vars"]}
+        cache = {"hosts": {CACHE: group["hosts"].pop(CACHE)}}
         cache = {**cache, "vars": {**group["vars"], "artifact_cache_size_gb": 10}}
         served = {**group["vars"], "gpu_cache": f"http://{address}:{PORT}"}
-        listed.write_text(
-            yaml.safe_dump({"gpu_cache": cache, "gpu_hosts": {**group, "vars": served}})
-        )
+        text = yaml.safe_dump({"gpu_cache": cache, "gpu_hosts": {**group, "vars": served}})
+        listed.write_text(text, "utf-8")
         project = Project(path, lab)
         for command in (["lock"], ["render", "."]):
             done = project.provision(*command)
@@ -381,24 +382,31 @@ def whole(path: Path) -> Iterator[Project]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-@pytest.mark.slow
-def test_three_bare_hosts_take_from_outside_what_one_takes(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    # The bytes that came from outside, a request a line.
+def outside(project: Project) -> int:
+    """Bytes that the cache has had from outside: a number in each line of its log."""
+    (cache,) = [one for one in project.lab.hosts if one.name == CACHE]
     count = f"awk '{{ sum += $9 }} END {{ print sum }}' {LOG}"
+    return int(project.lab.podman.call("exec", cache.container, "sh", "-c", count).strip())
 
-    def outside(project: Project) -> int:
-        (cache,) = [one for one in project.lab.hosts if one.name == CACHE]
-        return int(project.lab.podman.call("exec", cache.container, "sh", "-c", count).strip())
 
-    for project in whole(tmp_path_factory.mktemp("whole") / "project"):
-        done = project.playbook("--limit", f"host1,{CACHE}")
-        assert done.returncode == 0, done.stdout[-6000:] + done.stderr
-        assert project.entry("host1")["status"] == "proven"
-        one = outside(project)
-        done = project.playbook()
-        assert done.returncode == 0, done.stdout[-6000:] + done.stderr
-        assert {project.entry(name)["status"] for name in HOSTS[1:]} == {"proven"}
-        assert CACHE not in project.report["hosts"]
-        assert outside(project) <= one * 1.02
+@pytest.mark.slow
+def test_a_silent_cache_stops_a_host_or_is_told_before_anything_is_touched(whole: Project) -> None:
+    silent = ["--check", "--limit", "host1", "-e", "gpu_cache=http://127.0.0.1:1"]
+    whole.playbook(*silent)
+    assert [one["id"] for one in whole.entry("host1")["blockers"]] == ["cache"]
+    whole.playbook(*silent, "-e", "gpu_cache_fallback=direct")
+    assert whole.entry("host1")["blockers"] == []
+    assert "cache-silent" in [one["id"] for one in whole.entry("host1")["notices"]]
+
+
+@pytest.mark.slow
+def test_three_bare_hosts_take_from_outside_what_one_takes(whole: Project) -> None:
+    done = whole.playbook("--limit", f"host1,{CACHE}")
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr
+    assert whole.entry("host1")["status"] == "proven"
+    one = outside(whole)
+    done = whole.playbook()
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr
+    assert {whole.entry(name)["status"] for name in HOSTS[1:]} == {"proven"}
+    assert CACHE not in whole.report["hosts"]
+    assert outside(whole) <= one * 1.02
