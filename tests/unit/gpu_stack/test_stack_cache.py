@@ -167,6 +167,11 @@ def test_a_lock_without_an_archive_leaves_the_hosts_own_sources(written: Any) ->
     assert "own-debian.sources" in names
     assert "own-provision-cuda.sources" not in names
     _, _, folder = written(origin.Origin("http://c:8088", {}, "stop"), [SOURCE])
+    assert sorted(os.listdir(folder / "sources.list.d")) == [
+        "provision-docker.sources",  # of an option's repository, where there is one
+        "provision-origin.sources",
+    ]
+    _, _, folder = written(origin.Origin("http://c:8088", {}, ""), [SOURCE])
     assert os.listdir(folder / "sources.list.d") == ["provision-origin.sources"]
 
 
@@ -196,12 +201,16 @@ def test_an_index_that_apt_does_not_believe_is_the_caches(
     written: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del written
-    answer = {"locked": False, "errors": ["E: bad"], "words": "E: Hash Sum mismatch"}
+    answer: dict[str, Any] = {"locked": False, "errors": ["E: bad"], "usable": False}
+    answer["words"] = "E: Hash Sum mismatch"
     monkeypatch.setattr(package_lists, "fetch", lambda *_: answer)
     with served(of({"manifest.json": document()})) as place:
         words = f"apt can't use the fleet's cache {place}: E: Hash Sum mismatch"
         with pytest.raises(RefusalError, match=words):
             origin_writer.settle(params(place, "stop"), False)
+        # A source of somebody else's, which the run does not need.
+        answer["usable"] = True
+        assert origin_writer.settle(params(place, "stop"), False)["changed"] is False
 
 
 # pip

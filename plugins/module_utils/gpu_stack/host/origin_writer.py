@@ -28,6 +28,8 @@ OWN_PARTS = "/etc/apt/sources.list.d"
 LISTS = DIRECTORY + "/lists"
 # In which CUDA's role names the local installer that it has unpacked meanwhile.
 LOCAL_SOURCE = "/etc/apt/sources.list.d/provision-cuda.sources"
+# An option names Docker's repository and no lock: beside a cache it's asked itself.
+DOCKER_SOURCE = "/etc/apt/sources.list.d/provision-docker.sources"
 
 _SUITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -102,8 +104,10 @@ def write(its: Origin, sources: Sequence[Mapping[str, Any]], stack: Mapping[str,
     if "installer" in (stack.get("cuda") or {}):
         os.symlink(LOCAL_SOURCE, f"{PARTS}/{os.path.basename(LOCAL_SOURCE)}")
     _put(NOTE, json.dumps(its._asdict(), indent=1, sort_keys=True) + "\n")
-    if its.fallback and not archives:
-        _keep_own_sources()
+    if its.fallback:
+        os.symlink(DOCKER_SOURCE, f"{PARTS}/{os.path.basename(DOCKER_SOURCE)}")
+        if not archives:
+            _keep_own_sources()
     _put(CONFIGURATION, _configuration(its.place))
 
 
@@ -189,7 +193,8 @@ def fetch_lists(its: Origin, wait: int) -> None:
     lists = package_lists.fetch([], wait)
     if lists["locked"]:
         raise RefusalError(f"Another apt is at work. {lists['words']}")
-    if not lists["errors"]:
+    # Beside a cache the host's own sources may count, of which somebody else's may fail.
+    if lists["usable"] if its.fallback else not lists["errors"]:
         return
     if its.fallback:
         raise RefusalError(
