@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .host import cache
+from .host.origin import DIRECT
 from .rules import Rule
 from .type_checking import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ def look(context: Context) -> dict[str, Any] | None:
     try:
         found = cache.read(wish)
     except cache.UnfitError as error:
-        direct = context.options.get(cache.FALLBACK) == cache.DIRECT
+        direct = context.options.get(cache.FALLBACK) == DIRECT
         return {"message": str(error), "hint": error.hint, "goes_on": error.silent and direct}
     return {"place": found.place, "lock": found.lock, "platforms": found.platforms}
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from ..type_checking import TYPE_CHECKING
 from . import bundle, bundle_layout
+from .origin import DIRECT
 
 if TYPE_CHECKING:
     from typing import Any, Mapping
 
 OPTION = "gpu_cache"
 FALLBACK = "gpu_cache_fallback"
-# What hosts do without it: end with a word, or go to the lock's own addresses.
-STOP, DIRECT = "stop", "direct"
 
 
 class UnfitError(bundle.UnfitError):

@@ -18,7 +18,7 @@ import os
 from urllib.parse import quote
 
 from ..type_checking import TYPE_CHECKING
-from . import bundle_layout, cache
+from . import bundle_layout
 from .refusal import RefusalError
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ DIRECTORY = "/var/lib/provision/origin"
 # What APT_CONFIG names (plugins/filter/origin.py).
 CONFIGURATION = DIRECTORY + "/apt.conf"
 NOTE = DIRECTORY + "/origin.json"
+# What hosts do without the fleet's cache: they go to the lock's own addresses.
+DIRECT = "direct"
 
 
 class Origin(collections.namedtuple("Origin", "place files fallback")):
@@ -43,7 +45,7 @@ class Origin(collections.namedtuple("Origin", "place files fallback")):
     @property
     def goes_on(self) -> bool:
         """Whether what the place does not give is fetched from where it is named."""
-        return bool(self.fallback == cache.DIRECT)
+        return bool(self.fallback == DIRECT)
 
     def has(self, sha256: str) -> bool:
         """Whether the file with this hash is fetched there. A cache has what the lock names, and an

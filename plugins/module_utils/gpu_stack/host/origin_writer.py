@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from ..type_checking import TYPE_CHECKING
 from . import bundle, bundle_layout, cache, package_lists, platform
 from .context import Context
-from .origin import CONFIGURATION, DIRECTORY, NOTE, Origin
+from .origin import CONFIGURATION, DIRECT, DIRECTORY, NOTE, Origin
 from .refusal import RefusalError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _its(params: dict[str, Any]) -> Origin:
         found = cache.read(params["cache"])
         cache.check(found._asdict(), params["lock_digest"], platform.look(Context()))
     except cache.UnfitError as error:
-        if error.silent and fallback == cache.DIRECT:
+        if error.silent and fallback == DIRECT:
             return Origin("", {}, fallback)
         raise RefusalError(f"{error}. To do: {error.hint}") from error
     return Origin(found.place, found.by_hash, fallback)
