@@ -396,7 +396,17 @@ def test_a_silent_cache_stops_a_host_or_is_told_before_anything_is_touched(whole
     assert [one["id"] for one in whole.entry("host1")["blockers"]] == ["cache"]
     whole.playbook(*silent, "-e", "gpu_cache_fallback=direct")
     assert whole.entry("host1")["blockers"] == []
-    assert "cache-silent" in [one["id"] for one in whole.entry("host1")["notices"]]
+    assert "cache-silent" in [one["id"] for one in whole.entry("host1")["warnings"]]
+
+
+@pytest.mark.slow
+def test_a_run_brings_the_cache_first_and_leads_apt_there(whole: Project) -> None:
+    """Of a bare host the environment alone is set up, which fetches nothing but the indices."""
+    done = whole.playbook("--limit", f"host1,{CACHE}", "--tags", "gpu_env")
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr
+    assert list(whole.report["hosts"]) == ["host1"]
+    assert outside(whole) > 1_000_000
+    assert whole.ssh("host1", "ls -d /var/lib/provision/origin || true").strip() == ""
 
 
 @pytest.mark.slow

@@ -98,6 +98,12 @@ def test_a_server_of_both_kinds_is_asked_by_https(cache_site: Any) -> None:
     assert {place["upstream"]["scheme"] for place in site["folders"]} == {"https"}
 
 
+def test_an_archive_at_the_top_of_a_server_has_all_of_it(cache_site: Any) -> None:
+    both = ["https://a.example.org/debian", "https://a.example.org"]
+    site = cache_site({**CONTENTS, "archives": both, "files": {}}, INDEX, [])
+    assert [place["folder"] for place in site["folders"]] == ["/"]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -195,6 +195,10 @@ def test_a_cache_that_died_after_the_look_is_named_or_passed_by(
     with pytest.raises(RefusalError, match=r"gpu_cache: the cache .* does not answer"):
         origin_writer.settle(params(place, "stop"), False)
     assert origin_writer.settle(params(place, "direct"), False)["addresses"] == {}
+    with served(of({"manifest.json": document(lock="sha256:old")})) as place:
+        for fallback in ("stop", "direct"):
+            with pytest.raises(RefusalError, match="serves another lock: sha256:old"):
+                origin_writer.settle(params(place, fallback), False)
 
 
 def test_an_index_that_apt_does_not_believe_is_the_caches(
