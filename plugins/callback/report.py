@@ -132,6 +132,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
         name = host.get_name()
         self._begun[name, task._uuid] = time.monotonic()
+        if self._serving:
+            return
         about = self._about(task)
         if self._record is not None and "component" in about:
             self._record.host(name).at = about["component"]
