@@ -180,6 +180,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         seconds = time.monotonic() - begun if begun is not None else 0.0
         if self._serving and status not in ("failed", "unreachable"):
             return  # the cache's host may have no wish, and then it has no part in the report
+        if status == "skipped" and name not in self._record.hosts:
+            return  # what is done once for all hosts is skipped in the name of whoever is first
         host = self._record.host(name)
         host.last_task = about["task"]
         looked = task.action in LOOK and status in ("ok", "changed")
