@@ -112,7 +112,7 @@ def _words(text: Any) -> str:
 def options() -> str:
     """Every option of an inventory, from the typed options."""
     from provision.render import spec
-    from provision.roles import ROLES, SITE
+    from provision.roles import ALL, SITE
 
     lines = [
         "# Options",
@@ -121,7 +121,7 @@ def options() -> str:
         "`provision explain NAME` says the same in a terminal.",
         "",
     ]
-    for role in (*ROLES, SITE):
+    for role in (*ALL, SITE):
         lines += [f"## {role.name}", "", spec.table(role).strip(), ""]
     return "\n".join(lines)
 

@@ -58,6 +58,9 @@ TEXT_LIMIT = 200
 UNMATCHED = "--limit matches no host of the inventory: "
 # ansible-playbook's own exit code for options that are wrong.
 BAD_OPTIONS = 5
+# The play that brings the fleet's cache, before the hosts of the run; and its own playbook.
+CACHE_PLAY = "Artifact cache"
+CACHE_PLAYBOOK = "cache.yml"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no types
@@ -79,6 +82,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         self._done = False
         self._holders: Holders | None = None
         self._first_play: Any = None
+        self._serving = False
         self._writer: Writer | None = None
 
     # Ansible's calls
@@ -91,8 +95,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             raise SystemExit(BAD_OPTIONS)
         self._tree = project.project_of(playbook)
         project.settle(playbook, self._tree)
-        if project.file_name(playbook) in examination.PLAYBOOKS:
-            return  # no run: it has a plugin of its own, and the last report stays
+        if project.file_name(playbook) in (*examination.PLAYBOOKS, CACHE_PLAYBOOK):
+            return  # no run: the last report stays
         lock = project.lock_file(self._tree, context.CLIARGS.get("extra_vars") or ())
         self._record = Record(
             self._mode(), time.time(), project.read_lock(lock), project.rendered_by(self._tree)
@@ -108,7 +112,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         batch = hosts.hosts_of(play)
-        if self._first_play is None and batch:
+        self._serving = play.get_name().strip() == CACHE_PLAY
+        if self._serving and not batch:
+            return  # a fleet without a cache
+        if self._first_play is None and batch and not self._serving:
             self._first_play = play
         if self._record is not None:
             examination.begin(play.get_name().strip())
@@ -125,6 +132,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
         name = host.get_name()
         self._begun[name, task._uuid] = time.monotonic()
+        if self._serving:
+            return
         about = self._about(task)
         if self._record is not None and "component" in about:
             self._record.host(name).at = about["component"]
@@ -169,6 +178,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         about = self._about(task)
         begun = self._begun.pop((name, task._uuid), None)
         seconds = time.monotonic() - begun if begun is not None else 0.0
+        if self._serving and status not in ("failed", "unreachable"):
+            return  # the cache's host may have no wish, and then it has no part in the report
+        if status == "skipped" and name not in self._record.hosts:
+            return  # what is done once for all hosts is skipped in the name of whoever is first
         host = self._record.host(name)
         host.last_task = about["task"]
         host.groups = host.groups or hosts.groups_of(result._host)

@@ -24,6 +24,15 @@ options:
     description: The bundle's folder on the host, or the address of a web server that has it.
     type: str
     default: ""
+  cache:
+    description: The address of the fleet's cache, where there is no bundle.
+    type: str
+    default: ""
+  fallback:
+    description: What the host does where the cache does not answer.
+    type: str
+    choices: [stop, direct]
+    default: stop
   lock_digest:
     description: The lock that the bundle has to be of.
     type: str
@@ -64,6 +73,8 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host impor
 ARGUMENTS = {
     "state": one_of("present", "absent", default="present"),
     "bundle": {"type": "str", "default": ""},
+    "cache": {"type": "str", "default": ""},
+    "fallback": one_of("stop", "direct", default="stop"),
     "lock_digest": {"type": "str", "default": ""},
     "stack": {"type": "dict", "default": {}},
     "sources": {"type": "list", "elements": "dict", "default": []},

@@ -17,6 +17,7 @@ from provision.bundle.manifest import LOCK, README, SIMPLE, WHEELS
 from provision.catalog import Catalog
 from provision.errors import InputError
 from provision.lock import Lock, dump
+from provision.lock import files as locked_files
 from provision.lock.model import names_of
 from provision.upstream import wheel_files
 from provision.upstream.exact import Exact, Places
@@ -125,14 +126,8 @@ def _stacks(lock: Lock, facts: Catalog, wished: Sequence[str]) -> dict[str, list
 
 def _add_files(plan: Plan, facts: Catalog, stack: Mapping[str, Mapping[str, Any]]) -> None:
     """Adds what is no package: the archive of cuDNN, NVIDIA's installers."""
-    if "cudnn" in stack:
-        cudnn = stack["cudnn"]
-        urls = [url for row in facts.cudnn if row.sha256 == cudnn["sha256"] for url in row.urls]
-        _add_file(plan, cudnn["sha256"], urls, f"cuDNN {cudnn['version']}")
-    for component, word in (("nvidia_driver", "runfile"), ("cuda", "installer")):
-        part = stack.get(component, {}).get(word)
-        if part:
-            _add_file(plan, part["sha256"], [part["url"]], f"{component}, {word}")
+    for file in locked_files.of_stack(facts, stack):
+        _add_file(plan, file.sha256, file.urls, file.what)
 
 
 def _add_file(plan: Plan, sha256: str, urls: Sequence[str], where: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from provision.collection import IN_TREE
 from provision.render import spec
-from provision.roles import ROLES, SITE
+from provision.roles import ALL, ROLES, SITE
 
 # The options' defaults: where the collection's plugins read them, and where the checks do.
 OPTIONS = "plugins/plugin_utils/options.json"
@@ -25,7 +25,7 @@ def render(shipped: Mapping[str, bytes]) -> dict[str, bytes]:
     """Path -> bytes of the tree's files, from those of `provision.collection.read`."""
     files = dict(shipped)
     rendered = generated()
-    for role in ROLES:
+    for role in ALL:
         rendered |= spec.render(role)
         page = f"roles/{role.name}/README.md"
         if IN_TREE + page in files:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 
 from provision.inventory.own import OWN
-from provision.roles import ROLES, SITE
+from provision.roles import ALL, SITE
 from provision.roles.base import Option
 from provision.yaml_text import dump
 
@@ -100,7 +100,7 @@ def _wish() -> str:
 def group_vars() -> str:
     """The group's file: the wish, then every option of the inventory's, commented out."""
     parts = [_wish()]
-    for role in (*ROLES, SITE):
+    for role in (*ALL, SITE):
         parts.append(f"# --- {role.title} ---\n")
         parts += [_block(option) for option in role.options if option.public]
     return "\n".join(parts)

@@ -25,12 +25,18 @@ _ACCEPT = """\
 # that is not. Made by `provision render`; run it with: ansible-playbook accept.yml -i lab"""
 
 
+_CACHE = """\
+# Brings the fleet's cache, the hosts of the group gpu_cache, to what lock.yml names; site.yml does
+# so too. Made by `provision render`; run it with: ansible-playbook cache.yml -i lab"""
+
+
 def render() -> dict[str, bytes]:
-    """site.yml, doctor.yml and accept.yml of a project."""
+    """site.yml, doctor.yml, accept.yml and cache.yml of a project."""
     playbooks = {
         "site": ("GPU stack", _SITE),
         "doctor": ("Doctor", _DOCTOR),
         "accept": ("Acceptance", _ACCEPT),
+        "cache": ("Artifact cache", _CACHE),
     }
     return {
         f"{playbook}.yml": _PLAYBOOK.format(comment=comment, name=name, playbook=playbook).encode()

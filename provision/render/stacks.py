@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from provision import collection
+from provision import catalog, collection
 from provision.catalog.rows import own_components
 from provision.lock import Lock, names_of
 from provision.models import plain
 from provision.registry import LOCKED
+from provision.render import cache
 from provision.roles import ROLES
 from provision.yaml_text import dump
 
@@ -60,13 +61,14 @@ def _sources(lock: Lock, stack: str) -> list[dict[str, Any]]:
 
 
 def render(lock: Lock, folder: str = "stacks/") -> dict[str, bytes]:
-    """The slim lock, and two files per stack."""
+    """The slim lock, what a cache may fetch, and two files per stack."""
     files = {
         folder + NAME: dump(
             {"gpu_lock": plain(lock.slim)},
             header="What hosts are compared with.\nMade by `provision render` from lock.yml.",
         )
     }
+    files[folder + cache.NAME] = cache.render(lock, catalog.load())
     for stack in lock.stacks:
         files[f"{folder}{stack}.yml"] = dump(
             stack_variables(lock, stack),

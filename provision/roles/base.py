@@ -20,6 +20,9 @@ from pydantic.fields import FieldInfo
 
 from provision.registry import TITLES
 
+# Of the roles that are no components.
+_TITLES = {"artifact_cache": "Artifact cache"}
+
 Row = Mapping[str, Mapping[str, Any]]  # component -> its part of a stack in the lock
 
 
@@ -233,7 +236,7 @@ class Role:
     @property
     def title(self) -> str:
         """Its name for people; the run itself is no component."""
-        return TITLES.get(self.name, "The run")
+        return TITLES.get(self.name) or _TITLES.get(self.name, "The run")
 
     @property
     def options(self) -> list[Option]:

@@ -40,6 +40,18 @@ def _bundle(value: object) -> str | None:
     return None
 
 
+def _cache(value: object) -> str | None:
+    """What is wrong with the address of a cache, or None."""
+    if not value:
+        return None
+    cache = stack_module("host.cache")
+    try:
+        cache.place_of(str(value))
+    except cache.UnfitError as error:
+        return f"{error}: {error.hint}"
+    return None
+
+
 def _count(value: object) -> str | None:
     """What is wrong with a number of GPUs, or None."""
     return "a host can't have fewer than none" if isinstance(value, int) and value < 0 else None
@@ -88,6 +100,14 @@ class SiteOptions(Options):
     """A bundle (`provision bundle`) from which the host takes everything that it would fetch: its
     folder on the host, where root alone can write, or the address of a web server that has it. Also
     with -e, for one run. Empty: each thing comes from its own place.
+    """
+    gpu_cache: str = option("", looked_at=True, example="http://cache01:8088", reads=_cache)
+    """Address of the fleet's cache (role artifact_cache), through which the host fetches what the
+    lock names. Empty: each thing comes from its own place. With gpu_bundle nothing is fetched.
+    """
+    gpu_cache_fallback: Literal["stop", "direct"] = option("stop", looked_at=True)
+    """What the host does where the cache does not answer. stop: the run of this host ends with a
+    word. direct: it fetches from the addresses that the lock names.
     """
     gpu_maintenance_window: str | list[str] = option(
         "", looked_at=True, example='"Sat 22:00-04:00"', reads=_window

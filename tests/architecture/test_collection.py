@@ -20,7 +20,7 @@ import yaml
 import provision
 from provision import collection
 from provision.render import collection as rendered
-from provision.roles import ROLES
+from provision.roles import ALL
 from tests.collection import NAME, ROOT
 
 BIN = Path(sys.executable).parent
@@ -136,7 +136,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
         "filter": ["canary_first", "canary_alone", "proves_something"],
         "lookup": ["host_options", "run_steps"],
         "callback": ["report", "doctor"],
-        "role": ["apt", "gpu_state", "verify", *(role.name for role in ROLES)],
+        "role": ["apt", "gpu_state", "verify", *(role.name for role in ALL)],
     }
     for kind, names in asked.items():
         full = [f"{NAME}.{name}" for name in names]
@@ -153,7 +153,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
 
 
 def test_its_roles_work_by_their_full_names_in_somebodys_playbook(installed: Path) -> None:
-    names = [f"{NAME}.{role.name}" for role in ROLES]
+    names = [f"{NAME}.{role.name}" for role in ALL]
     (installed / "book.yml").write_text(json.dumps([{"hosts": "all", "roles": names}]), "utf-8")
     for book in ("book.yml", f"{NAME}.site", f"{NAME}.doctor"):
         done = ansible(

@@ -83,7 +83,7 @@ def test_the_golden_tree(project: Path) -> None:
         for p in project.rglob("*")
         if p.is_file() and p.relative_to(project).as_posix().startswith(COMPARED)
     }
-    assert len(found) == 6
+    assert len(found) == 7
     for name in sorted(found):
         agree(GOLDEN / "tree" / name, (project / name).read_text(encoding="utf-8"))
 

@@ -21,7 +21,7 @@ from provision.roles import ROLES
 from provision.verify.conftest import OPTIONS
 from tests.collection import IMPORTABLE, ROOT
 
-STACK = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))[0]
+STACK = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))[1]
 
 PLAN: dict[str, Any] = {
     "stack": "s",

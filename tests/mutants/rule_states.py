@@ -51,6 +51,7 @@ def container() -> dict[str, Any]:
     data["found"]["preflight"].update(module_signers={}, offered_modules={})
     data["found"]["state"]["gpu_env"]["left"] = {}
     data["found"]["lock_digest"], data["found"]["preflight"]["bundle"] = "sha256:new", None
+    data["found"]["preflight"]["cache"] = None
     data["found"]["preflight"]["driver_hangs"] = None
     around = {"sshd_without_pam": None, "trusted_gpg": False, "system_tensorflow": []}
     data["found"]["preflight"].update(around)
@@ -727,6 +728,34 @@ def bundle_states() -> Iterator[State]:
     yield State(rule, "nothing is to be changed", found(lock="sha256:old"), only=())
 
 
+def cache_states() -> Iterator[State]:
+    """What the fleet's cache says of itself, or that it says nothing."""
+    good = {"place": "http://c:8088", "lock": "sha256:new", "platforms": ["debian11"]}
+
+    def found(**other: Any) -> dict[str, Any]:
+        return {PRE + "cache": {**good, **other}}
+
+    silent = {"message": "gpu_cache: the cache http://c:8088 does not answer", "hint": "start it"}
+    goes_on = {PRE + "cache": {**silent, "goes_on": True}}
+    stops = {PRE + "cache": {**silent, "goes_on": False}}
+    rule = "cache"
+    yield State(rule, "of this lock and platform", found())
+    yield State(rule, "there is none", {PRE + "cache": None})
+    words = ("the cache http://c:8088 serves another lock: sha256:old, and this project's is "
+             "sha256:new", "`ansible-playbook cache.yml -i lab`")  # fmt: skip
+    yield State(rule, "of another lock", found(lock="sha256:old"), words)
+    words = ("has nothing for debian11; it is for debian12", "--limit gpu07,gpu_cache")
+    yield State(rule, "of another platform", found(platforms=["debian12"]), words)
+    yield State(rule, "of several", found(platforms=["debian11", "debian12"]))
+    yield State(rule, "it is silent", stops, ("does not answer", "start it"))
+    yield State(rule, "nothing is to be changed", found(lock="sha256:old"), only=())
+    rule = "cache-silent"
+    words = ("does not answer; this host fetches from the lock's own addresses", "start it")
+    yield State(rule, "the host goes on", goes_on, words)
+    yield State(rule, "it answers", found())
+    yield State(rule, "there is none", {PRE + "cache": None})
+
+
 def docker_states() -> Iterator[State]:
     seen, here = "found/state/nvidia_container_toolkit/docker/", {"base": docked}
     none = {"options": {"nvidia_container_toolkit_docker": "none"}}
@@ -1095,6 +1124,7 @@ def states() -> tuple[State, ...]:
         *people_states(),
         *cudnn_states(),
         *bundle_states(),
+        *cache_states(),
         *docker_states(),
         *containerd_states(),
         *crio_states(),

@@ -28,13 +28,14 @@ CHECKS = (
 # The preflight rules and the look that they rest on, by file below gpu_stack.
 RULES = (
     *("preflight.py", "rules.py", "host_rules.py", "room.py", "host/processes.py"),
-    "bundle_rules.py",
+    *("bundle_rules.py", "cache_rules.py"),
     *(f"components/{each.name}/{part}.py" for each in COMPONENTS for part in each.rules),
 )
 # Rules whose look and judgement are in one file, and the test of both.
 LOOKS_AND_RULES = {
     "host/surroundings.py": "test_stack_surroundings.py",
     "host/bundle.py": "test_stack_bundle.py",
+    "host/cache.py": "test_stack_cache.py",
     "components/tensorflow/venv_use.py": "test_stack_venvs.py",
 }
 # What judges GPUs for an acceptance, by file below gpu_stack/acceptance.

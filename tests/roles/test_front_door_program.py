@@ -1082,6 +1082,16 @@ def test_what_we_brought_goes_where_nobody_else_uses_it(
     assert not host.path("/var/lib/gpu-front-door").exists()
 
 
+def test_the_nginx_of_the_fleets_cache_stays(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads no site of the host's, so that it is not seen among these."""
+    host.write(host.program.BROUGHT, "x")
+    host.write("/etc/gpu-artifact-cache/nginx.conf", "x")
+    host.program.apply(wish())
+    asked = "nginx's packages are asked for"
+    monkeypatch.setattr(absent, "_going", lambda: pytest.fail(asked))
+    assert host.program.remove()["packages"] == []
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from provision.registry import COMPONENTS
-from provision.roles import all_options
+from provision.roles import SERVING, all_options
 
 ROLES = Path(__file__).parents[2] / "roles"
 # gpu_state is no role to be used alone: it is one task around a module. Nor is apt, which others
 # include; but its tasks are as theirs.
-NAMES = [component.name for component in COMPONENTS]
+NAMES = [*(component.name for component in COMPONENTS), *(role.name for role in SERVING)]
 TASK_FILES = [
     path for name in [*NAMES, "apt"] for path in sorted((ROLES / name / "tasks").rglob("*.yml"))
 ]

@@ -7,7 +7,16 @@ and given what they judge. The cases come from public threads of people with GPU
 
 from __future__ import annotations
 
-from . import bundle_rules, host_rules, receipt, registered_rules, removal, room, transaction
+from . import (
+    bundle_rules,
+    cache_rules,
+    host_rules,
+    receipt,
+    registered_rules,
+    removal,
+    room,
+    transaction,
+)
 from .change import blocker
 from .host import people, processes, running, surroundings
 from .host.context import SILENT
@@ -26,6 +35,7 @@ ORDER = (
     "run-in-progress",
     "run-cut-off",
     "bundle",
+    "cache",
     "avx",
     "disk",
     "boot-full",
@@ -63,7 +73,15 @@ ORDER = (
     "bashrc-left",
 )
 # Each has RULES; those that need more than the looks have FACTS.
-_MODULES = (host_rules, bundle_rules, room, transaction, surroundings, *registered_rules.MODULES)
+_MODULES = (
+    host_rules,
+    bundle_rules,
+    cache_rules,
+    room,
+    transaction,
+    surroundings,
+    *registered_rules.MODULES,
+)
 
 
 def _place(rule: Rule) -> int:

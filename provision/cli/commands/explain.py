@@ -16,7 +16,7 @@ from provision.cli.options import InventoryOption, JsonOption, ProjectOption, Va
 from provision.errors import InputError, UnsatisfiableError
 from provision.inventory import discover
 from provision.models import HostFacts, Reason, plain
-from provision.roles import ROLES, all_options
+from provision.roles import ALL, ROLES, all_options
 from provision.roles.base import Option
 
 
@@ -183,7 +183,7 @@ def _no_host_of_ours(name: str, fleet: inventory.Fleet | None) -> InputError:
         )
     hosts = list(fleet.hosts) if fleet else []
     keys = [inventory.WISH, *inventory.WISH_WORDS]
-    names = [*keys, *all_options(), *(role.name for role in ROLES), *hosts]
+    names = [*keys, *all_options(), *(role.name for role in ALL), *hosts]
     near = inventory.did_you_mean(name, names) or "`provision explain` lists the variables"
     kinds = "variable, component or host" if fleet else "variable or component"
     return InputError(f"no {kinds} {name!r}", hint=near)

@@ -10,7 +10,7 @@ from provision import catalog, collection, tree
 from provision.cli.console import say
 from provision.render import collection as rendered
 from provision.render import example, host_tables, registered, shipped_files, spec
-from provision.roles import ROLES
+from provision.roles import ALL
 
 roles_app = typer.Typer(hidden=True, no_args_is_help=True)
 
@@ -29,7 +29,7 @@ def roles_sync(
         for path, data in example.render("lab").items()
         if path.startswith("lab/")
     }
-    for role in ROLES:
+    for role in ALL:
         files = spec.render(role)
         page = f"roles/{role.name}/README.md"
         text = (base / page).read_text(encoding="utf-8") if (base / page).exists() else ""

@@ -65,7 +65,7 @@ def test_rendering_is_a_function_of_the_lock() -> None:
     assert render(recorded.lock(), files) == render(recorded.lock(), files)
 
 
-STACK, VERIFY, ACCEPT = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))
+CACHE, STACK, VERIFY, ACCEPT = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))
 
 
 def tasks() -> list[dict[str, Any]]:
@@ -90,6 +90,15 @@ def test_tags_choose_in_the_plan_and_nowhere_else() -> None:
         assert task["tags"] == (["verify"] if task is tasks()[-1] else ["always"]), task["name"]
         apply = task.get("ansible.builtin.include_role", {}).get("apply", task)
         assert apply["tags"] == task["tags"]
+
+
+def test_the_cache_comes_before_whoever_fetches_from_it() -> None:
+    assert CACHE["ansible.builtin.import_playbook"] == "cache.yml"
+    (play,) = yaml.safe_load((ROOT / "playbooks/cache.yml").read_text("utf-8"))
+    # Also with --tags cuda: its packages come through the cache.
+    assert play["tags"] == ["always"]
+    # The report leaves a play of this name out where there is no such group.
+    assert play["name"] == "Artifact cache"
 
 
 def test_every_host_is_given_the_same_steps() -> None:

@@ -260,6 +260,12 @@ def test_what_apt_would_do_besides_is_refused(
             " fetch some archives Nothing was installed: run again when that address answers.",
         ),
         (
+            "E: Failed to fetch http://c:8088/x.deb  Hash Sum mismatch\n",
+            "E: Failed to fetch http://c:8088/x.deb  Hash Sum mismatch Nothing was installed: that"
+            " address sends something else than its index names. Of the fleet's cache see"
+            " docs/cache.md, of a bundle `provision bundle --verify`.",
+        ),
+        (
             "dpkg: error processing package x (--configure):\nE: Sub-process returned 1\n",
             "dpkg: error processing package x (--configure): E: Sub-process returned 1 Run again:"
             " what is left half way is finished first.",

@@ -60,7 +60,7 @@ def plays() -> list[dict[str, Any]]:
     """The stub's plays; the second has the tasks of the real one, and the real role."""
     real = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))
     made: list[dict[str, Any]] = yaml.safe_load(SITE)
-    made[1]["tasks"] = real[1]["tasks"]
+    made[1]["tasks"] = next(play["tasks"] for play in real if play["name"] == "Verify")
     return made
 
 

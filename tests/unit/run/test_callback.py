@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -378,3 +379,30 @@ def test_a_roles_warning_is_told_with_preflights(record: Any) -> None:
         "apt cannot use /etc/apt/sources.list.d/lab.list:2"
     ]
     assert len([one for one in told if one["id"] == "role"]) == 1
+
+
+def plugin_result(record: Any, play: str, status: str) -> list[str]:
+    """The hosts of the report after one result of a task, in a play of this name."""
+    from ansible_collections.provision.gpu.plugins.callback.report import CallbackModule
+
+    plugin = CallbackModule()
+    plugin._record = record
+    plugin.v2_playbook_on_play_start(SimpleNamespace(get_name=lambda: play))
+    task = SimpleNamespace(
+        get_name=lambda: "End | Ask",
+        action="ansible.builtin.fail",
+        _uuid="1",
+        _role=None,
+        _parent=None,
+    )
+    host = SimpleNamespace(get_name=lambda: "cache1")
+    result = SimpleNamespace(_host=host, _task=task, _result={"msg": "x"})
+    plugin._result(result, status)
+    return list(record.hosts)
+
+
+def test_the_host_of_the_cache_is_in_the_report_only_where_it_failed(record: Any) -> None:
+    before = list(record.hosts)
+    assert plugin_result(record, "Artifact cache", "changed") == before
+    assert plugin_result(record, "GPU stack", "skipped") == before
+    assert plugin_result(record, "Artifact cache", "failed") == [*before, "cache1"]

@@ -29,6 +29,7 @@ LOCKED = re.compile(
 ERROR = re.compile(r"E: |dpkg: error")
 # More of apt's errors only repeat the first.
 MANY = 4
+OTHER_BYTES = re.compile(r"Hash Sum mismatch|File has unexpected size")
 NOT_FETCHED = re.compile(r"Failed to fetch|Unable to fetch")
 # For exact versions alone: nothing else that these options allow is done.
 # What only exact versions of the lock may do.
@@ -90,11 +91,15 @@ def install(title: str, argv: list[str], wait: int) -> None:
     if answer.rc == 0:
         return
     said = words(answer)
-    todo = (
-        "Nothing was installed: run again when that address answers."
-        if NOT_FETCHED.search(said)
-        else "Run again: what is left half way is finished first."
-    )
+    if OTHER_BYTES.search(said):
+        todo = (
+            "Nothing was installed: that address sends something else than its index names. Of the"
+            " fleet's cache see docs/cache.md, of a bundle `provision bundle --verify`."
+        )
+    elif NOT_FETCHED.search(said):
+        todo = "Nothing was installed: run again when that address answers."
+    else:
+        todo = "Run again: what is left half way is finished first."
     raise RefusalError(f"apt could not install {title}: {said} {todo}")
 
 

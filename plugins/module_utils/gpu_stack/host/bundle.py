@@ -41,8 +41,10 @@ Bundle = collections.namedtuple("Bundle", "place lock platforms files by_hash")
 class UnfitError(Exception):
     """The bundle can't be used; `hint` says what to do."""
 
+    option = OPTION
+
     def __init__(self, message: str, hint: str = _ANOTHER) -> None:
-        super().__init__(f"{OPTION}: {message}")
+        super().__init__(f"{self.option}: {message}")
         self.hint = hint
 
 
@@ -87,10 +89,10 @@ def read(context: Context, wish: str) -> Bundle:
     if place.startswith("file://"):
         folder = place[len("file://") :]
         _check_folder(context, folder)
-        bundle = _parse(place, _from_folder(context, folder))
+        bundle = parse(place, _from_folder(context, folder))
         _check_files(context, folder, bundle)
         return bundle
-    return _parse(place, _from_server(place))
+    return parse(place, _from_server(place))
 
 
 def _check_folder(context: Context, folder: str) -> None:
@@ -181,7 +183,7 @@ def _unreached(place: str, why: str) -> UnfitError:
     )
 
 
-def _parse(place: str, data: bytes) -> Bundle:
+def parse(place: str, data: bytes) -> Bundle:
     """The bundle of these bytes; UnfitError where they are cut short, altered or of others."""
     where = f"{place}/{bundle_layout.MANIFEST}"
     if len(data) > LIMIT:

@@ -30,14 +30,28 @@ DIRECTORY = "/var/lib/provision/origin"
 # What APT_CONFIG names (plugins/filter/origin.py).
 CONFIGURATION = DIRECTORY + "/apt.conf"
 NOTE = DIRECTORY + "/origin.json"
+# What hosts do without the fleet's cache: they go to the lock's own addresses.
+DIRECT = "direct"
 
 
-class Origin(collections.namedtuple("Origin", "place files")):
+class Origin(collections.namedtuple("Origin", "place files fallback")):
     """Where things come from. place: a bundle's address without a slash at its end, or "" where
-    everything comes from where it is named. files: {SHA-256: path in the bundle}.
+    everything comes from where it is named. files: {SHA-256: path in the bundle}. fallback: of the
+    fleet's cache what a host does without it, "stop" or "direct"; "" of a bundle.
     """
 
     __slots__ = ()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what the place does not give is fetched from where it is named."""
+        return bool(self.fallback == DIRECT)
+
+    def has(self, sha256: str) -> bool:
+        """Whether the file with this hash is fetched there. A cache has what the lock names, and an
+        option may name something else.
+        """
+        return bool(self.place) and (not self.fallback or sha256 in self.files)
 
     def archive(self, url: str) -> str:
         """The address of the package archive that is at `url`."""
@@ -45,7 +59,7 @@ class Origin(collections.namedtuple("Origin", "place files")):
 
     def file(self, sha256: str, url: str) -> str:
         """The address of the file with this hash, which is at `url`."""
-        if not self.place:
+        if not self.has(sha256):
             return url
         return f"{self.place}/{quote(self.files.get(sha256) or bundle_layout.file(sha256, url))}"
 
@@ -54,10 +68,11 @@ class Origin(collections.namedtuple("Origin", "place files")):
         if not self.place:
             return options
         index = f"{self.place}/{bundle_layout.SIMPLE}"
-        return dict(options, index_url=index, extra_index_urls=[], proxy="", alone=True)
+        led = dict(options, index_url=index, extra_index_urls=[], proxy="", alone=True)
+        return dict(led, otherwise=options) if self.goes_on else led
 
 
-UPSTREAM = Origin("", {})
+UPSTREAM = Origin("", {}, "")
 
 
 def current() -> Origin:
@@ -67,7 +82,7 @@ def current() -> Origin:
     try:
         with open(NOTE, encoding="utf-8") as file:
             note = json.load(file)
-        return Origin(note["place"], note["files"])
+        return Origin(note["place"], note["files"], note["fallback"])
     except (OSError, ValueError, KeyError) as error:
         raise RefusalError(
             f"{NOTE}, by which this run knows where to fetch from, can't be read: {error}. Run"

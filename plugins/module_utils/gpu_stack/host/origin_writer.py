@@ -6,15 +6,17 @@ brought could say that apt is to trust whatever it has.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import shutil
+from urllib.parse import urlsplit
 
 from ..type_checking import TYPE_CHECKING
-from . import bundle, bundle_layout, package_lists, platform
+from . import bundle, bundle_layout, cache, package_lists, platform
 from .context import Context
-from .origin import CONFIGURATION, DIRECTORY, NOTE, Origin
+from .origin import CONFIGURATION, DIRECT, DIRECTORY, NOTE, Origin
 from .refusal import RefusalError
 
 if TYPE_CHECKING:
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
 
 PARTS = DIRECTORY + "/sources.list.d"
 KEYS = DIRECTORY + "/keys"
+OWN_PARTS = "/etc/apt/sources.list.d"
 LISTS = DIRECTORY + "/lists"
 # In which CUDA's role names the local installer that it has unpacked meanwhile.
 LOCAL_SOURCE = "/etc/apt/sources.list.d/provision-cuda.sources"
+# An option names Docker's repository and no lock: beside a cache it's asked itself.
+DOCKER_SOURCE = "/etc/apt/sources.list.d/provision-docker.sources"
 
 _SUITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -38,14 +43,30 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if params["state"] == "absent":
             forget()
             return {"changed": False, "addresses": {}}
-        found = _found(params["bundle"], params["lock_digest"])
-        its = Origin(found.place, found.by_hash)
+        its = _its(params)
         write(its, params["sources"], params["stack"])
     except OSError as error:
         raise RefusalError(f"{DIRECTORY} could not be written: {error}") from error
-    fetch_lists(found.place, params["wait"])
-    addresses = {sha256: its.file(sha256, "") for sha256 in found.by_hash}
+    if its.place:
+        fetch_lists(its, params["wait"])
+    addresses = {sha256: its.file(sha256, "") for sha256 in its.files}
     return {"changed": False, "addresses": addresses}
+
+
+def _its(params: dict[str, Any]) -> Origin:
+    """Where this host takes everything from, by a bundle or the fleet's cache; RefusalError."""
+    if params["bundle"]:
+        found = _found(params["bundle"], params["lock_digest"])
+        return Origin(found.place, found.by_hash, "")
+    fallback = params["fallback"]
+    try:
+        found = cache.read(params["cache"])
+        cache.check(found._asdict(), params["lock_digest"], platform.look(Context()))
+    except cache.UnfitError as error:
+        if error.silent and fallback == DIRECT:
+            return Origin("", {}, fallback)
+        raise RefusalError(f"{error}. To do: {error.hint}") from error
+    return Origin(found.place, found.by_hash, fallback)
 
 
 def _found(wish: str, digest: str) -> bundle.Bundle:
@@ -73,7 +94,8 @@ def write(its: Origin, sources: Sequence[Mapping[str, Any]], stack: Mapping[str,
         os.makedirs(directory, mode=0o755, exist_ok=True)
         os.chmod(directory, 0o755)  # noqa: S103  apt reads as a user of its own
     keyring = bundle_layout.keyring(platform.look(Context())["distribution"])
-    texts = [_stanza(its, source, keyring) for source in sources if source["suite"] != "/"]
+    archives = [source for source in sources if source["suite"] != "/"]
+    texts = [_stanza(its, source, keyring) for source in archives]
     for name, repository in sorted(_repositories(stack).items()):
         key = f"{KEYS}/{name}.asc"
         _put(key, repository["key"].strip() + "\n")
@@ -81,10 +103,12 @@ def write(its: Origin, sources: Sequence[Mapping[str, Any]], stack: Mapping[str,
     _put(f"{PARTS}/provision-origin.sources", "\n".join(texts))
     if "installer" in (stack.get("cuda") or {}):
         os.symlink(LOCAL_SOURCE, f"{PARTS}/{os.path.basename(LOCAL_SOURCE)}")
-    _put(
-        NOTE, json.dumps({"place": its.place, "files": its.files}, indent=1, sort_keys=True) + "\n"
-    )
-    _put(CONFIGURATION, _configuration())
+    _put(NOTE, json.dumps(its._asdict(), indent=1, sort_keys=True) + "\n")
+    if its.fallback:
+        os.symlink(DOCKER_SOURCE, f"{PARTS}/{os.path.basename(DOCKER_SOURCE)}")
+        if not archives:
+            _keep_own_sources()
+    _put(CONFIGURATION, _configuration(its.place))
 
 
 def _repositories(stack: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,9 +123,8 @@ def _repositories(stack: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stanza(its: Origin, source: Mapping[str, Any], key: str) -> str:
-    """A source of apt's: signed as ever, with an index that may be older than its signer wanted.
-
-    Without translations and other architectures, which a bundle has not.
+    """A source of apt's: signed as ever. Without translations and other architectures, which a
+    bundle has not; its index may be older than its signer wanted, a cache's is as upstream's.
     """
     suite, components = source["suite"], source.get("components") or []
     named = suite == "/" or _SUITE.fullmatch(suite)
@@ -109,19 +132,47 @@ def _stanza(its: Origin, source: Mapping[str, Any], key: str) -> str:
         raise RefusalError(f"{suite} {' '.join(components)}: the lock names no suite of an archive")
     lines = [
         "Types: deb",
-        f"URIs: {its.archive(source['url'])}",
+        f"URIs: {_address(its, source['url'])}",
         f"Suites: {suite}",
         *([f"Components: {' '.join(components)}"] if suite != "/" else []),
         "Architectures: amd64",
         "Languages: none",
         f"Signed-By: {key}",
-        "Check-Valid-Until: no",
+        *([] if its.fallback else ["Check-Valid-Until: no"]),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _configuration() -> str:
+def _address(its: Origin, url: str) -> str:
+    """Where apt asks for an archive. Where a host may go on without the cache, apt itself goes from
+    one address to the other, file by file (apt-transport-mirror).
+    """
+    if not its.goes_on:
+        return its.archive(url)
+    path = f"{DIRECTORY}/mirrors/{hashlib.sha256(url.encode()).hexdigest()[:16]}"
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    os.chmod(os.path.dirname(path), 0o755)  # noqa: S103  apt reads as a user of its own
+    if not os.path.exists(path):
+        _put(path, f"{its.archive(url)}\tpriority:1\n{url}\tpriority:2\n")
+    return f"mirror+file:{path}"
+
+
+def _keep_own_sources() -> None:
+    """Has apt read the host's own sources as well: a stack with NVIDIA's driver and CUDA alone has
+    no archive of the distribution in its lock.
+    """
+    parts = [f"{OWN_PARTS}/{name}" for name in sorted(os.listdir(OWN_PARTS))]
+    for path in ["/etc/apt/sources.list", *parts]:
+        name = os.path.basename(path)
+        if name.endswith((".list", ".sources")) and not name.startswith("provision-"):
+            os.symlink(path, f"{PARTS}/own-{name}")
+
+
+def _configuration(place: str) -> str:
     """apt's settings. Packages are kept where they ever are: apt compares their hashes."""
+    head = "// Written by provision, for one run: where apt takes everything from.\n"
+    if not place:
+        return head
     settings = {
         "Dir::Etc::SourceList": "/dev/null",
         "Dir::Etc::SourceParts": PARTS,
@@ -129,22 +180,33 @@ def _configuration() -> str:
         "Dir::Cache::pkgcache": DIRECTORY + "/pkgcache.bin",
         "Dir::Cache::srcpkgcache": DIRECTORY + "/srcpkgcache.bin",
     }
-    head = "// Written by provision, for one run: where apt takes everything from.\n"
+    server = urlsplit(place)
+    if server.hostname:
+        # The host's proxy leads out of the lab.
+        settings[f"Acquire::{server.scheme}::Proxy::{server.hostname}"] = "DIRECT"
     return head + "".join(f'{name} "{value}";\n' for name, value in settings.items())
 
 
-def fetch_lists(place: str, wait: int) -> None:
+def fetch_lists(its: Origin, wait: int) -> None:
     """Has apt read the indices there; RefusalError in its words where it can't."""
     os.environ["APT_CONFIG"] = CONFIGURATION
     lists = package_lists.fetch([], wait)
     if lists["locked"]:
         raise RefusalError(f"Another apt is at work. {lists['words']}")
-    if lists["errors"]:
+    # Beside a cache the host's own sources may count, of which somebody else's may fail.
+    if lists["usable"] if its.fallback else not lists["errors"]:
+        return
+    if its.fallback:
         raise RefusalError(
-            f"apt can't use the bundle at {place.replace('file://', '')}: {lists['words']} Nothing"
-            " was installed. `provision bundle --verify` says whether it is whole; where a key has"
-            " expired or changed, lock again and make a new one."
+            f"apt can't use the fleet's cache {its.place}: {lists['words']} Nothing was installed."
+            f" Without {cache.OPTION} hosts fetch from the lock's own addresses."
         )
+    place = its.place.replace("file://", "")
+    raise RefusalError(
+        f"apt can't use the bundle at {place}: {lists['words']} Nothing was installed. `provision"
+        " bundle --verify` says whether it is whole; where a key has expired or changed, lock again"
+        " and make a new one."
+    )
 
 
 def forget() -> None:

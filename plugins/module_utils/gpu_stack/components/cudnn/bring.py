@@ -66,16 +66,17 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _sources(params: dict[str, Any], version: layout.Version) -> Sources:
-    """Where the archive comes from: a bundle has it, and stands for addresses and controller."""
+    """Where the archive comes from: a bundle stands for addresses and controller, the fleet's
+    cache for the addresses."""
     host_file, archive = params["host_file"], params["archive"]
     urls, ca_bundle = params["urls"], params["ca_bundle"]
     its = origin.current()
-    if not its.place:
-        to_come = bool(params["controller_file"])
+    to_come = bool(params["controller_file"])
+    if not its.has(version.sha256):
         return Sources(host_file, archive, to_come, urls, params["proxy"], ca_bundle)
-    named = [*fetch.addresses(urls, version.version, version.cuda), ""]
-    urls = [its.file(version.sha256, named[0])]
-    return Sources(host_file, archive, False, urls, "", ca_bundle)
+    named = fetch.addresses(urls, version.version, version.cuda)
+    urls = [its.file(version.sha256, (named or [""])[0]), *(named if its.goes_on else [])]
+    return Sources(host_file, archive, to_come and bool(its.fallback), urls, "", ca_bundle)
 
 
 def begin(

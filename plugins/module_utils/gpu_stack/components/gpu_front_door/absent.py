@@ -18,6 +18,9 @@ from .renewal.state import nginx_runs
 if TYPE_CHECKING:
     from typing import Any
 
+# Of the fleet's cache, whose nginx reads no site of the host's (role artifact_cache).
+CACHE = "/etc/gpu-artifact-cache/nginx.conf"
+
 
 def remove() -> dict[str, Any]:
     """Returns {packages, alone}: nginx's packages to remove, and whether nginx was stopped.
@@ -28,7 +31,8 @@ def remove() -> dict[str, Any]:
     for path in (paths.SITE, paths.HOOK, paths.CERTBOT_ENVIRONMENT):
         forget(path)
     files.remove_if_empty(os.path.dirname(paths.CERTBOT_ENVIRONMENT))
-    packages = _going() if files.exists(paths.BROUGHT) and not _sites_of_others() else []
+    used = _sites_of_others() or files.exists(CACHE)
+    packages = _going() if files.exists(paths.BROUGHT) and not used else []
     alone = bool(packages)
     if files.exists(paths.NGINX):
         if alone:
