@@ -1,7 +1,7 @@
 """Three bare hosts to proven from a bundle on a disk, in a network that leads nowhere.
 
-Each host's way out ends in a cable of its own that leads nowhere and counts what it is given; of the
-network only the controller is left, for SSH. So a packet to anybody else, a question for a name
+Each host's way out ends in a cable of its own that leads nowhere and counts what it is given; of
+the network only the controller is left, for SSH. So a packet to anybody else, a question for a name
 among them, is counted.
 """
 
