@@ -104,6 +104,23 @@ def _with(name: str, body: bytes = b"") -> Callable[[Path], object]:
         (lambda place: place.parent.chmod(0o775), "others than root can change /media,"),
         (lambda place: place.parent.chmod(0o750), "not everybody may enter /media"),
         (lambda place: os.chown(place, 4711, 0), "others than root can change /media/lab"),
+        # What is below it too: apt and pip install from where the files lie.
+        (lambda place: (place / "archives").chmod(0o777), "can change /media/lab/archives,"),
+        (lambda place: (place / "manifest.json").chmod(0o666), "change /media/lab/manifest.json,"),
+        (
+            lambda place: os.chown(place / f"files/{CUDNN}/cudnn.tgz", 4711, 0),
+            f"others than root can change /media/lab/files/{CUDNN}/cudnn.tgz",
+        ),
+        (
+            lambda place: (place / "archives/new").mkdir() or (place / "archives/new").chmod(0o777),
+            "others than root can change /media/lab/archives/new",
+        ),
+        (
+            lambda place: (
+                (place / "files").rename(place / "old") and (place / "files").symlink_to("old")
+            ),
+            "/media/lab/files is a link",
+        ),
     ],
 )
 def test_each_fault_is_named(

@@ -105,22 +105,50 @@ def _check_folder(context: Context, folder: str) -> None:
         )
     real = context.resolve(folder) or folder
     for path in dict.fromkeys([*_ways(folder), *_ways(real)]):
-        info = context.lstat(path)
-        if info is None:
-            raise UnfitError(f"{path} can't be read")
-        link = stat.S_ISLNK(info.st_mode)
-        # In a recorded tree the files belong to whoever looks.
-        if info.st_uid not in (0, os.geteuid()) or (not link and info.st_mode & 0o022):
-            raise UnfitError(
-                f"others than root can change {path}, and so what root installs from {folder}",
-                "mount it as root's (mount -o ro,uid=0,umask=022 for a stick), or copy the bundle "
-                "to a folder of root's, as /srv",
-            )
-        if not link and not info.st_mode & 0o001:
+        info = _roots(context, path, folder)
+        if not stat.S_ISLNK(info.st_mode) and not info.st_mode & 0o001:
             raise UnfitError(
                 f"not everybody may enter {path}, and apt reads as a user of its own, _apt",
                 f"chmod o+x {path}; of a stick: mount -o umask=022",
             )
+    _check_inside(context, folder)
+
+
+def _roots(context: Context, path: str, folder: str) -> os.stat_result:
+    """What `path` is, of a folder or below it; UnfitError unless it is root's alone."""
+    info = context.lstat(path)
+    if info is None:
+        raise UnfitError(f"{path} can't be read")
+    link = stat.S_ISLNK(info.st_mode)
+    # In a recorded tree the files belong to whoever looks.
+    if info.st_uid not in (0, os.geteuid()) or (not link and info.st_mode & 0o022):
+        raise UnfitError(
+            f"others than root can change {path}, and so what root installs from {folder}",
+            "mount it as root's (mount -o ro,uid=0,umask=022 for a stick), or copy the bundle to a "
+            "folder of root's, as /srv (chown -R root:root, chmod -R go-w)",
+        )
+    return info
+
+
+def _check_inside(context: Context, folder: str) -> None:
+    """UnfitError unless all that hosts read in the folder is root's alone, and nothing is a link.
+
+    apt and pip install from where a file lies: one that changes after its hash was compared would
+    be installed as it is then.
+    """
+    todo = [f"{folder}/{name}" for name in bundle_layout.READ]
+    while todo:
+        path = todo.pop()
+        if context.lstat(path) is None:
+            continue  # what lacks is named by the manifest
+        info = _roots(context, path, folder)
+        if stat.S_ISLNK(info.st_mode):
+            raise UnfitError(
+                f"{path} is a link, which no bundle has: it may lead to what others can change",
+                "copy the bundle as it was made",
+            )
+        if stat.S_ISDIR(info.st_mode):
+            todo += [f"{path}/{name}" for name in context.listdir(path)]
 
 
 def _ways(path: str) -> list[str]:

@@ -16,6 +16,8 @@ DELTA = "delta.json"
 FORMAT = 1
 # The folders of a bundle.
 ARCHIVES, FILES, WHEELS, SIMPLE, SOURCES = "archives", "files", "wheels", "simple", "sources"
+# What hosts read of one.
+READ = (MANIFEST, ARCHIVES, FILES, WHEELS, SIMPLE)
 
 
 def archive(url: str) -> str:
