@@ -134,6 +134,13 @@ def test_it_is_no_way_out_for_others(text: str) -> None:
     assert "if ($request_method !~ ^(GET|HEAD)$) {\n            return 405;" in text
 
 
+def test_a_question_behind_an_address_is_not_asked(text: str) -> None:
+    """What is kept has no question in its key: the answer to one would be everybody's file."""
+    server = text.partition("    server {\n        listen")[2]
+    assert 'set $args "";' in server.partition("location")[0]
+    assert "$args" not in "".join(re.findall(r"proxy_cache_key .*", text))
+
+
 def test_what_changes_is_asked_for_each_time_and_what_does_not_is_kept(text: str) -> None:
     (pattern,) = set(re.findall(r'location ~ "(\(/by-hash.*)" \{', text))
     kept = [
