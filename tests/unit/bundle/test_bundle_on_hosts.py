@@ -47,7 +47,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World) -> Path
 @pytest.fixture
 def led(monkeypatch: pytest.MonkeyPatch, state: Path) -> origin.Origin:
     """A run that is led to a bundle on a web server."""
-    its = origin.Origin("http://192.0.2.1:8000/lab", {"c" * 64: f"files/{'c' * 64}/cu dnn.tgz"})
+    files = {"c" * 64: f"files/{'c' * 64}/cu dnn.tgz"}
+    its = origin.Origin("http://192.0.2.1:8000/lab", files, "")
     origin_writer.write(its, [], {})
     monkeypatch.setenv("APT_CONFIG", f"{state}/apt.conf")
     return its
@@ -79,7 +80,7 @@ def settle(monkeypatch: pytest.MonkeyPatch, state: Path, params: dict[str, Any])
         assert os.path.isdir(path)
     plain = origin_writer._configuration
     more = 'APT::Sandbox::User "root";\nAPT::Architecture "amd64";\n'
-    monkeypatch.setattr(origin_writer, "_configuration", lambda: plain() + more)
+    monkeypatch.setattr(origin_writer, "_configuration", lambda place: plain(place) + more)
     monkeypatch.setattr(origin_writer.bundle, "_check_folder", lambda _context, _folder: None)
     try:
         return origin_writer.settle(params, False)
@@ -145,7 +146,7 @@ def test_a_bundle_of_another_lock_is_refused_where_it_is_used_too(
 
 
 def test_nvidias_repositories_have_the_locks_keys(state: Path) -> None:
-    its = origin.Origin("file:///media/lab", {})
+    its = origin.Origin("file:///media/lab", {}, "")
     repository = {"url": "https://n.example.org/cuda/debian12/x86_64", "suite": "/", "key": "KEY\n"}
     stack = {
         "nvidia_driver": {"repository": repository},
@@ -168,7 +169,7 @@ def test_nvidias_repositories_have_the_locks_keys(state: Path) -> None:
 def test_what_is_no_suite_is_not_written(state: Path, suite: str) -> None:
     source = {"url": "http://x.example.org/y", "suite": suite, "components": ["main"]}
     with pytest.raises(RefusalError, match="names no suite"):
-        origin_writer.write(origin.Origin("file:///x", {}), [source], {})
+        origin_writer.write(origin.Origin("file:///x", {}, ""), [source], {})
     assert not (state / "apt.conf").exists()
 
 
@@ -230,7 +231,7 @@ def test_pip_asks_the_bundle_alone(led: origin.Origin) -> None:
     assert variables["PIP_TRUSTED_HOST"] == "192.0.2.1:8000"
     assert variables["PIP_CONFIG_FILE"] == os.devnull
     assert not {"PIP_EXTRA_INDEX_URL", "PIP_PROXY"} & set(variables)
-    local = origin.Origin("file:///media/lab", {}).pip({})
+    local = origin.Origin("file:///media/lab", {}, "").pip({})
     assert "PIP_TRUSTED_HOST" not in pip_install.environment("/place", local)
 
 
