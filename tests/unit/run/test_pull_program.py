@@ -29,6 +29,15 @@ case "$*" in
 esac
 """
 
+# In place of gpg and gpgsm: likewise.
+KEYRING = """\
+#!/bin/sh
+cat > /dev/null
+echo
+echo '[GNUPG:] GOODSIG 0123456789ABCDEF mallory'
+echo '[GNUPG:] TRUST_ULTIMATE 0 pgp'
+"""
+
 
 @dataclass
 class Lab:
@@ -129,6 +138,27 @@ def test_settings_of_git_on_the_host_judge_no_signature(lab: Lab) -> None:
     judge.chmod(0o755)
     (lab.folder / ".gitconfig").write_text(f'[gpg "ssh"]\n\tprogram = {judge}\n', "utf-8")
     lab.refused(lab.pull(HOME=str(lab.folder)), "is not signed by anybody in")
+
+
+@pytest.mark.parametrize(
+    ("program", "words"), [("gpg", "PGP SIGNATURE"), ("gpgsm", "SIGNED MESSAGE")]
+)
+def test_keys_that_root_has_for_other_ends_judge_no_commit(
+    lab: Lab, program: str, words: str
+) -> None:
+    lab.commit("one", "ada")
+    # Stands for root's keyring that knows the signer.
+    stand_in = lab.folder / "bin" / program
+    stand_in.write_text(KEYRING, "ascii")
+    stand_in.chmod(0o755)
+    header, message = lab.git("cat-file", "commit", "HEAD").split("gpgsig ", 1)
+    text = message.rsplit("-----END SSH SIGNATURE-----", 1)[1].lstrip()
+    signature = f"gpgsig -----BEGIN {words}-----\n \n a\n -----END {words}-----\n"
+    made = lab.folder / "commit"
+    made.write_text(f"{header}{signature}\n{text}\n", "utf-8")
+    commit = lab.git("hash-object", "-t", "commit", "-w", str(made))
+    lab.git("update-ref", "refs/heads/main", commit)
+    lab.refused(lab.pull(), f"commit {commit}", "is not signed by anybody in")
 
 
 def test_a_server_that_says_nothing_is_given_up(lab: Lab) -> None:
