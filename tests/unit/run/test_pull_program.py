@@ -175,6 +175,22 @@ def test_what_is_missing_is_named(lab: Lab) -> None:
     lab.refused(lab.pull(), "allowed_signers is missing")
 
 
+def test_a_run_without_a_report_sends_not_the_last_one_again(lab: Lab) -> None:
+    lab.commit("one", "ada")
+    report = lab.folder / "home" / "tree" / "report" / "latest" / "report.json"
+    sent = lab.folder / "sent"
+    ansible_pull, ssh = (lab.folder / "bin" / name for name in ("ansible-pull", "ssh"))
+    ssh.write_text(f"#!/bin/sh\ncat >> {sent}\n", "ascii")
+    ssh.chmod(0o755)
+    for number in "12":
+        makes = f"mkdir -p {report.parent}\nprintf {number} > {report}\nexit 3\n"
+        ansible_pull.write_text("#!/bin/sh\n" + makes, "ascii")
+        assert lab.pull(PULL_REPORT_TO="reports@lab").returncode == 3
+    ansible_pull.write_text("#!/bin/sh\nexit 1\n", "ascii")
+    assert lab.pull(PULL_REPORT_TO="reports@lab").returncode == 1
+    assert sent.read_text("ascii") == "12"
+
+
 def take(folder: Path, data: bytes) -> subprocess.CompletedProcess[bytes]:
     """What the collector does with these bytes of the host gpu07."""
     environment = {"PATH": os.environ["PATH"], "REPORTS": str(folder)}
