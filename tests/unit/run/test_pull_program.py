@@ -5,6 +5,7 @@ The whole way, on a host with systemd, is in tests/hosts/test_pull.py.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import subprocess
@@ -173,6 +174,31 @@ def test_what_is_missing_is_named(lab: Lab) -> None:
     lab.refused(lab.pull(""), "PULL_URL is missing in")
     (lab.folder / "settings" / "allowed_signers").unlink()
     lab.refused(lab.pull(), "allowed_signers is missing")
+
+
+def test_what_a_power_cut_left_of_git_stops_no_later_run(lab: Lab) -> None:
+    lab.commit("one", "ada")
+    assert lab.pull().returncode == 3
+    lab.commit("two", "ada")
+    home = lab.folder / "home"
+    (home / "tree" / ".git").mkdir(parents=True)
+    locks = ("verified.git/refs/incoming.lock", "verified.git/refs/heads/main.lock")
+    left = [home / name for name in (*locks, "tree/.git/index.lock")]
+    for path in left:
+        path.touch()
+    assert lab.pull().returncode == 3
+    assert not any(path.exists() for path in left)
+
+
+def test_one_runs_at_a_time_and_what_it_leaves_at_work_holds_up_no_other(lab: Lab) -> None:
+    lab.commit("one", "ada")
+    stand_in = lab.folder / "bin" / "ansible-pull"
+    stand_in.write_text("#!/bin/sh\nsleep 20 >/dev/null 2>&1 &\nexit 3\n", "ascii")
+    assert lab.pull().returncode == 3
+    assert lab.pull().returncode == 3
+    with (lab.folder / "home" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lab.refused(lab.pull(), "another provision-pull is at work")
 
 
 def test_a_run_without_a_report_sends_not_the_last_one_again(lab: Lab) -> None:
