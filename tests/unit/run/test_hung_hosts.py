@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import jinja2
 import pytest
+import yaml
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import message_of
 from ansible_collections.provision.gpu.plugins.plugin_utils.table import table
 
 from provision.render import ansible_cfg
 from provision.roles.site import ROLE
+from tests.collection import ROOT
 
 UNREACHABLE = (
     'Task failed: Data could not be sent to remote host "10.0.0.9". Make sure this host can be '
@@ -66,3 +69,19 @@ def test_every_wait_of_ssh_has_an_end() -> None:
 def test_a_look_has_a_limit(seconds: int, good: bool) -> None:
     option = next(one for one in ROLE.options if one.name == "gpu_look_timeout")
     assert (option.fault(seconds) is None) is good
+
+
+@pytest.mark.parametrize("tasks", ["main.yml", "again.yml"])
+@pytest.mark.parametrize(
+    ("said", "deep", "seconds"),
+    [(600, False, 600), ("120", True, 720), ("10m", False, 10), (0, False, 10), ("", True, 60)],
+)
+def test_nothing_said_with_e_takes_the_limit_away(
+    tasks: str, said: object, deep: bool, seconds: int
+) -> None:
+    """Ansible takes 0 for none at all, and no option's check reads -e."""
+    text = (ROOT / "roles" / "gpu_state" / "tasks" / tasks).read_text("utf-8")
+    environment = jinja2.Environment(autoescape=True)
+    environment.filters["bool"] = bool
+    expression = environment.from_string(yaml.safe_load(text)[0]["timeout"])
+    assert int(expression.render(gpu_look_timeout=said, gpu_deep=deep)) == seconds

@@ -5,6 +5,7 @@ The whole way, on a host with systemd, is in tests/hosts/test_pull.py.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import subprocess
@@ -27,6 +28,15 @@ case "$*" in
     *find-principals*) echo ada@lab ;;
     *) echo 'Good "git" signature for ada@lab with ED25519 key SHA256:a' ;;
 esac
+"""
+
+# In place of gpg and gpgsm: likewise.
+KEYRING = """\
+#!/bin/sh
+cat > /dev/null
+echo
+echo '[GNUPG:] GOODSIG 0123456789ABCDEF mallory'
+echo '[GNUPG:] TRUST_ULTIMATE 0 pgp'
 """
 
 
@@ -131,6 +141,27 @@ def test_settings_of_git_on_the_host_judge_no_signature(lab: Lab) -> None:
     lab.refused(lab.pull(HOME=str(lab.folder)), "is not signed by anybody in")
 
 
+@pytest.mark.parametrize(
+    ("program", "words"), [("gpg", "PGP SIGNATURE"), ("gpgsm", "SIGNED MESSAGE")]
+)
+def test_keys_that_root_has_for_other_ends_judge_no_commit(
+    lab: Lab, program: str, words: str
+) -> None:
+    lab.commit("one", "ada")
+    # Stands for root's keyring that knows the signer.
+    stand_in = lab.folder / "bin" / program
+    stand_in.write_text(KEYRING, "ascii")
+    stand_in.chmod(0o755)
+    header, message = lab.git("cat-file", "commit", "HEAD").split("gpgsig ", 1)
+    text = message.rsplit("-----END SSH SIGNATURE-----", 1)[1].lstrip()
+    signature = f"gpgsig -----BEGIN {words}-----\n \n a\n -----END {words}-----\n"
+    made = lab.folder / "commit"
+    made.write_text(f"{header}{signature}\n{text}\n", "utf-8")
+    commit = lab.git("hash-object", "-t", "commit", "-w", str(made))
+    lab.git("update-ref", "refs/heads/main", commit)
+    lab.refused(lab.pull(), f"commit {commit}", "is not signed by anybody in")
+
+
 def test_a_server_that_says_nothing_is_given_up(lab: Lab) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         begun = time.monotonic()
@@ -143,6 +174,47 @@ def test_what_is_missing_is_named(lab: Lab) -> None:
     lab.refused(lab.pull(""), "PULL_URL is missing in")
     (lab.folder / "settings" / "allowed_signers").unlink()
     lab.refused(lab.pull(), "allowed_signers is missing")
+
+
+def test_what_a_power_cut_left_of_git_stops_no_later_run(lab: Lab) -> None:
+    lab.commit("one", "ada")
+    assert lab.pull().returncode == 3
+    lab.commit("two", "ada")
+    home = lab.folder / "home"
+    (home / "tree" / ".git").mkdir(parents=True)
+    locks = ("verified.git/refs/incoming.lock", "verified.git/refs/heads/main.lock")
+    left = [home / name for name in (*locks, "tree/.git/index.lock")]
+    for path in left:
+        path.touch()
+    assert lab.pull().returncode == 3
+    assert not any(path.exists() for path in left)
+
+
+def test_one_runs_at_a_time_and_what_it_leaves_at_work_holds_up_no_other(lab: Lab) -> None:
+    lab.commit("one", "ada")
+    stand_in = lab.folder / "bin" / "ansible-pull"
+    stand_in.write_text("#!/bin/sh\nsleep 20 >/dev/null 2>&1 &\nexit 3\n", "ascii")
+    assert lab.pull().returncode == 3
+    assert lab.pull().returncode == 3
+    with (lab.folder / "home" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lab.refused(lab.pull(), "another provision-pull is at work")
+
+
+def test_a_run_without_a_report_sends_not_the_last_one_again(lab: Lab) -> None:
+    lab.commit("one", "ada")
+    report = lab.folder / "home" / "tree" / "report" / "latest" / "report.json"
+    sent = lab.folder / "sent"
+    ansible_pull, ssh = (lab.folder / "bin" / name for name in ("ansible-pull", "ssh"))
+    ssh.write_text(f"#!/bin/sh\ncat >> {sent}\n", "ascii")
+    ssh.chmod(0o755)
+    for number in "12":
+        makes = f"mkdir -p {report.parent}\nprintf {number} > {report}\nexit 3\n"
+        ansible_pull.write_text("#!/bin/sh\n" + makes, "ascii")
+        assert lab.pull(PULL_REPORT_TO="reports@lab").returncode == 3
+    ansible_pull.write_text("#!/bin/sh\nexit 1\n", "ascii")
+    assert lab.pull(PULL_REPORT_TO="reports@lab").returncode == 1
+    assert sent.read_text("ascii") == "12"
 
 
 def take(folder: Path, data: bytes) -> subprocess.CompletedProcess[bytes]:
