@@ -92,6 +92,20 @@ def test_an_incident_ends_with_three_minutes_of_silence(
     assert (found and found.times) == counted
 
 
+@pytest.mark.parametrize(("hours", "counted"), [(12.0, 3), (12.1, None)])
+def test_what_came_within_a_day_counts_together(hours: float, counted: int | None) -> None:
+    """A log has months: who crashes a program now and then is not the card's fault."""
+    events = [event(0, 31, 3600 * hours * place, pid=place) for place in range(9)]
+    found = xids.repeated(31, events)
+    assert (found and found.times) == counted
+
+
+def test_the_day_with_the_most_is_told() -> None:
+    days = [event(0, 31, 9e6 + 3600.0 * hour, pid=hour) for hour in range(5)]
+    found = xids.repeated(31, [event(0, 31, 0, pid=99), *again(0, 31, 3), *days])
+    assert (found and (found.times, found.processes)) == (5, 5)
+
+
 def test_without_the_names_of_processes_each_incident_is_anothers() -> None:
     """An error of this kind ends what a process can do with the GPU."""
     events = [event(0, 31, 3600.0 * hour) for hour in range(3)]

@@ -24,6 +24,9 @@ Repeated = collections.namedtuple("Repeated", "name severity action part times p
 # In seconds. Xids without a longer silence between them are one incident, as NVIDIA counts them:
 # https://docs.nvidia.com/fleet-intel/user-guide/xid-bursts
 SILENCE = 180
+# In seconds. NVIDIA counts what repeats within a day:
+# https://docs.nvidia.com/nvsentinel/configuration/health-events-analyzer
+DAY = 24 * 3600
 
 
 def verdict(number: int, told: str) -> Verdict:
@@ -42,7 +45,7 @@ def repeated(number: int, events: Sequence[dict[str, Any]]) -> Repeated | None:
 
     `events` are machine.kernel's xids of one card, of all numbers. None where the number has no
     such rule, where it came too seldom or from one process, and where the log has no times: then
-    nobody knows how many incidents its messages are.
+    nobody knows how many incidents its messages are. Only what came within a DAY counts together.
     """
     if number not in XID_REPEATS:
         return None
@@ -54,10 +57,11 @@ def repeated(number: int, events: Sequence[dict[str, Any]]) -> Repeated | None:
         if len(parts) == 1:
             found.setdefault(parts.pop(), []).append(incident)
     for part, incidents in found.items():
-        processes = _processes(incidents)
-        if len(incidents) >= least and processes > 1:
-            name = XIDS[number][0]
-            return Repeated(name, severity, action, part, len(incidents), processes, least)
+        for near in _days(incidents):
+            processes = _processes(near)
+            if len(near) >= least and processes > 1:
+                name = XIDS[number][0]
+                return Repeated(name, severity, action, part, len(near), processes, least)
     return None
 
 
@@ -75,6 +79,22 @@ def _silent(before: dict[str, Any], after: dict[str, Any]) -> bool:
     """Whether two events are of two incidents; not where the log does not say when they were."""
     times = (before["time"], after["time"])
     return None not in times and times[1] - times[0] > SILENCE
+
+
+def _days(incidents: list[list[dict[str, Any]]]) -> list[list[list[dict[str, Any]]]]:
+    """Those of each DAY that ends with one of the incidents, the day with the most first."""
+    days = []
+    first = 0
+    for place, incident in enumerate(incidents):
+        while _begin(incident) - _begin(incidents[first]) > DAY:
+            first += 1
+        days.append(incidents[first : place + 1])
+    return sorted(days, key=len, reverse=True)
+
+
+def _begin(incident: list[dict[str, Any]]) -> float:
+    """When it began; 0 where the log does not say, and then it is the only one."""
+    return next((event["time"] for event in incident if event["time"] is not None), 0.0)
 
 
 def _processes(incidents: list[list[dict[str, Any]]]) -> int:

@@ -53,7 +53,7 @@ def _of_programs(gpu: dict[str, Any], evidence: list[str]) -> dict[str, Any]:
         # What several cards have is the program's, or the driver's.
         if came is None or any(xids.repeated(number, other) for other in gpu["elsewhere"]):
             continue
-        reason = "Xid {0}: {1}, {2} times by {3} processes on {4}".format(
+        reason = "Xid {0}: {1}, {2} times in a day by {3} processes on {4}".format(
             number,
             came.name,
             came.times,
