@@ -73,7 +73,7 @@ passwords. BUNDLE is this folder, HERE this machine's address.
     ~/ansible/bin/pip install --no-index --find-links BUNDLE/wheels --require-hashes \\
         -r BUNDLE/controller/requirements.txt
     cp -r BUNDLE/controller/project ~/project && cp -r YOUR/INVENTORY ~/project/lab
-    python3 -m http.server --directory BUNDLE 8000 &
+    python3 -m http.server --bind HERE --directory BUNDLE 8000 &
     cd ~/project && PATH=~/ansible/bin:$PATH ansible-playbook site.yml -i lab -K \\
         -e gpu_bundle=http://HERE:8000
 

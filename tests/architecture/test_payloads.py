@@ -21,7 +21,7 @@ BOUND = 95
 SMALL = {
     "apt_sources": 25,
     "archive_keys": 30,
-    "debian_components": 32,
+    "debian_components": 34,
     "exact_packages": 36,
     "gpu_users": 27,
     "loader_cache": 20,
@@ -29,11 +29,11 @@ SMALL = {
     "manager_environment": 20,
     "named_packages": 30,
     "package_holds": 23,
-    "package_lists": 25,
+    "package_lists": 26,
     "repository_key": 27,
-    "repository_trial": 27,
+    "repository_trial": 28,
     "shell_startup": 34,
-    "unfinished_packages": 24,
+    "unfinished_packages": 25,
 }
 PACK = """
 import base64, io, json, re, sys, zipfile
