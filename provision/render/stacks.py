@@ -45,15 +45,18 @@ def stack_variables(lock: Lock, stack: str) -> dict[str, Any]:
 
 def _sources(lock: Lock, stack: str) -> list[dict[str, Any]]:
     """The archives that a stack comes from, with all that a host takes of them."""
-    distribution = next(
-        row["platform"]["distribution"] for row in lock.slim["rows"] if stack in names_of(row)
-    )
+    own = {
+        component
+        for row in lock.slim["rows"]
+        if stack in names_of(row)
+        for component in own_components(row["platform"]["distribution"])
+    }
     bare = collection.stack_module("host.apt").bare
     return [
         {
             "url": bare(source["url"]),
             "suite": source["suite"],
-            "components": sorted({*source["components"], *own_components(distribution)}),
+            "components": sorted({*source["components"], *own}),
         }
         for source in lock.details["sources"][stack]
         if source["suite"] != "/"

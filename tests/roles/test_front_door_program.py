@@ -41,6 +41,7 @@ from gpu_stack.components.gpu_front_door.renewal import (
 from gpu_stack.components.gpu_front_door.renewal import (
     program as renewal,
 )
+from gpu_stack.host.refusal import RefusalError
 
 from tests import host_tree
 
@@ -1180,8 +1181,11 @@ def answered(state: str, dry: bool = False, **changed: Any) -> dict[str, Any]:
     door = wish(**changed)
     words = words_of.words(door, files.data(paths.DOOR) or {})
     texts = {"site": SITE.render(words["site"]), "page": page(door), "waiting": ""}
-    failed, result = answer.answer({"state": state, "door": door, "patience": 0, **texts}, dry)
-    return {"failed": failed, **result}
+    try:
+        result = answer.settle({"state": state, "door": door, "patience": 0, **texts}, dry)
+    except RefusalError as error:
+        return {"failed": True, "msg": str(error)}
+    return {"failed": False, **result}
 
 
 def test_in_check_mode_nothing_is_written_and_a_second_time_nothing_is_done(host: Host) -> None:

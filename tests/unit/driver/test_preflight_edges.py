@@ -519,6 +519,8 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
     }
     folder = "/etc/apt/sources.list.d/"
     assert found == {
+        "bundle": None,
+        "cache": None,
         "avx": True,
         "boot": None,
         "processes": [{"pid": 7, "user": "0", "command": "python3"}],

@@ -18,7 +18,7 @@ import os
 from urllib.parse import quote
 
 from ..type_checking import TYPE_CHECKING
-from . import bundle_layout
+from . import bundle_layout, regular
 from .refusal import RefusalError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ DIRECTORY = "/var/lib/provision/origin"
 # What APT_CONFIG names (plugins/filter/origin.py).
 CONFIGURATION = DIRECTORY + "/apt.conf"
 NOTE = DIRECTORY + "/origin.json"
+_LONGEST = 16 * 1024**2
 # What hosts do without the fleet's cache: they go to the lock's own addresses.
 DIRECT = "direct"
 
@@ -80,8 +81,11 @@ def current() -> Origin:
     if os.environ.get("APT_CONFIG") != CONFIGURATION:
         return UPSTREAM
     try:
-        with open(NOTE, encoding="utf-8") as file:
-            note = json.load(file)
+        handle = regular.open_regular(NOTE)
+        try:
+            note = json.loads(regular.read(handle, _LONGEST))
+        finally:
+            os.close(handle)
         return Origin(note["place"], note["files"], note["fallback"])
     except (OSError, ValueError, KeyError) as error:
         raise RefusalError(
