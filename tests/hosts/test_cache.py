@@ -26,6 +26,8 @@ from tests.collection import own_project
 from tests.ground import deb, repository
 from tests.ground.server import Authority, WebServer, bridge_address
 
+pytestmark = [pytest.mark.slow]
+
 # Rules of the preflight that something here trips: docs/mutants.md.
 TRIPS = ("cache", "cache-silent")
 
@@ -389,7 +391,6 @@ def outside(project: Project) -> int:
     return int(project.lab.podman.call("exec", cache.container, "sh", "-c", count).strip())
 
 
-@pytest.mark.slow
 def test_a_silent_cache_stops_a_host_or_is_told_before_anything_is_touched(whole: Project) -> None:
     silent = ["--check", "--limit", "host1", "-e", "gpu_cache=http://127.0.0.1:1"]
     whole.playbook(*silent)
@@ -399,7 +400,6 @@ def test_a_silent_cache_stops_a_host_or_is_told_before_anything_is_touched(whole
     assert "cache-silent" in [one["id"] for one in whole.entry("host1")["warnings"]]
 
 
-@pytest.mark.slow
 def test_a_run_brings_the_cache_first_and_leads_apt_there(whole: Project) -> None:
     """Of a bare host the environment alone is set up, which fetches nothing but the indices."""
     done = whole.playbook("--limit", f"host1,{CACHE}", "--tags", "gpu_env")
@@ -409,7 +409,6 @@ def test_a_run_brings_the_cache_first_and_leads_apt_there(whole: Project) -> Non
     assert whole.ssh("host1", "ls -d /var/lib/provision/origin || true").strip() == ""
 
 
-@pytest.mark.slow
 def test_three_bare_hosts_take_from_outside_what_one_takes(whole: Project) -> None:
     done = whole.playbook("--limit", f"host1,{CACHE}")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr
