@@ -15,15 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from provision import inputs
+from provision import collection, inputs
 from provision.errors import DriftError, InputError
 
-FORMAT = 1
-NAME = "manifest.json"
+# Hosts read a bundle by the same names.
+_LAYOUT = collection.stack_module("host.bundle_layout")
+
+FORMAT: int = _LAYOUT.FORMAT
+NAME: str = _LAYOUT.MANIFEST
 LOCK = "lock.yml"
-# In an unfinished bundle, and in one that has only what an earlier one lacks.
-UNFINISHED = ".unfinished"
-DELTA = "delta.json"
+UNFINISHED: str = _LAYOUT.UNFINISHED
+DELTA: str = _LAYOUT.DELTA
 # Beside the manifest, and not in it.
 SIGNATURE = f"{NAME}.sig"
 DELTA_SIGNATURE = f"{DELTA}.sig"
@@ -31,8 +33,12 @@ BESIDE = (NAME, SIGNATURE, DELTA, DELTA_SIGNATURE, UNFINISHED)
 # In bytes, of a file's name: what most disks take, less what a begun file's name has more.
 _LONGEST = 255 - len("..part")
 # The folders of a bundle. No file of anybody else's is expected in them.
-ARCHIVES, FILES, WHEELS, SIMPLE = "archives", "files", "wheels", "simple"
-SOURCES, CONTROLLER = "sources", "controller"
+ARCHIVES: str = _LAYOUT.ARCHIVES
+FILES: str = _LAYOUT.FILES
+WHEELS: str = _LAYOUT.WHEELS
+SIMPLE: str = _LAYOUT.SIMPLE
+SOURCES: str = _LAYOUT.SOURCES
+CONTROLLER = "controller"
 # At the root, of the manifest.
 README = "README.txt"
 NAMESPACE = "provision-bundle"

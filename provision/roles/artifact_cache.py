@@ -10,15 +10,10 @@ import re
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from provision.roles.base import Options, Role, Row, option
+from provision.roles.base import Options, Role, Row, option, port
 
 # What may stand in nginx's configuration and in a systemd unit as it is.
 _PATH = re.compile(r"/[A-Za-z0-9._/@+-]*")
-
-
-def _port(value: object) -> str | None:
-    fit = isinstance(value, int) and 0 < value < 65536
-    return None if fit else f"{value!r} is no port; expected a number from 1 to 65535"
 
 
 def _address(value: object) -> str | None:
@@ -75,7 +70,7 @@ class ArtifactCacheOptions(Options):
     """absent: end the cache and remove its files. nginx stays."""
     artifact_cache_address: str = option("0.0.0.0", example="10.1.2.3", reads=_address)  # noqa: S104 a cache is for others
     """Address of the host that the cache is opened on."""
-    artifact_cache_port: int = option(8088, reads=_port)
+    artifact_cache_port: int = option(8088, reads=port)
     """The cache's port."""
     artifact_cache_allow: list[str] = option([], example="[10.1.2.0/24]", reads=_networks)
     """Addresses and networks that may fetch from it. Empty: whoever reaches it."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from provision.collection import module_utils
 from provision.inventory import Fault, is_template
 from provision.models import Wish
-from provision.roles.base import Options, Role, Row, option
+from provision.roles.base import Options, Role, Row, option, port
 
 
 @functools.cache
@@ -31,11 +31,6 @@ def _name(value: object) -> str | None:
     ):
         return None
     return f"{value!r} is no DNS name; expected one in small letters, like gpu07.example.org"
-
-
-def _port(value: object) -> str | None:
-    fit = isinstance(value, int) and 0 < value < 65536
-    return None if fit else f"{value!r} is no port; expected a number from 1 to 65535"
 
 
 def _address(value: object) -> str | None:
@@ -75,7 +70,7 @@ class GpuFrontDoorOptions(Options):
     """The DNS name that people type to get to the workspaces of this host. Empty: no door; one that
     a run made before is taken away.
     """
-    gpu_front_door_port: int = option(443, looked_at=True, reads=_port)
+    gpu_front_door_port: int = option(443, looked_at=True, reads=port)
     """The door's port."""
     gpu_front_door_address: str = option("0.0.0.0", looked_at=True, example="'::'", reads=_address)  # noqa: S104 a door is for others
     """Address of the host that the door is opened on. `::` is every one, of IPv4 and of IPv6."""

@@ -7,13 +7,12 @@ import hashlib
 import html as entities
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from report_samples import KERNELS, UBUNTU, fleet, host, report
-from test_report_html import HOSTILE, Document, page, run, screenshots
+from test_report_html import HOSTILE, Document, page, run
 
 from provision.report import html, runs, validate
 from provision.report.html.fleet import FLEET
@@ -279,15 +278,6 @@ def test_the_command_shows_as_many_earlier_runs_as_it_is_told(
 
 
 # In Chromium
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    shots = screenshots()
-    if shots.program() is None:
-        pytest.skip("no chromium on this machine")
-    with shots.Browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from provision.report.html.headline import headline
 from provision.report.html.page import script
 from provision.report.html.views import SHARED_CHANGES
 from provision.report.runs import Earlier
-from tests.collection import loaded
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "provision" / "report" / "html"
@@ -649,19 +648,6 @@ def test_every_pair_of_colours_can_be_read(scheme: str) -> None:
 def test_the_measure_of_contrast() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
-
-
-def screenshots() -> Any:
-    return loaded(ROOT / "scripts" / "screenshots.py")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    shots = screenshots()
-    if shots.program() is None:
-        pytest.skip("no chromium on this machine")
-    with shots.Browser() as opened_browser:
-        yield opened_browser
 
 
 @pytest.fixture(scope="module")

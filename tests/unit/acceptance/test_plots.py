@@ -6,8 +6,7 @@ import copy
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,7 +14,6 @@ import pytest
 from gpu_stack.acceptance import judge
 
 from provision.report.html import plots
-from tests.collection import ROOT, loaded
 from tests.unit.acceptance import trained
 from tests.unit.acceptance.test_page import Text, page
 from tests.unit.acceptance.worked import burnt, worked
@@ -332,12 +330,3 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> str:
     target = tmp_path_factory.mktemp("page") / "acceptance.html"
     target.write_text(page(**entries), encoding="utf-8")
     return target.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    shots = loaded(Path(ROOT) / "scripts" / "screenshots.py")
-    if shots.program() is None:
-        pytest.skip("no chromium on this machine")
-    with shots.Browser() as opened:
-        yield opened
