@@ -100,7 +100,12 @@ class Page:
         worse = any(host.status != "degraded" for host in ill)
         self.tone = "bad" if worse else "warn" if ill else ""
         self.verdict = self._verdict(sick, ill)
-        self.rest = f"{len(ill)} of {plural(len(hosts), 'host')} not well" if ill else ""
+        alone = sum(bool(gpu["left_alone"]) for gpu in gpus)
+        parts = (
+            f"{len(ill)} of {plural(len(hosts), 'host')} not well" if ill else "",
+            f"{alone} of {plural(len(gpus), 'GPU')} left alone: not loaded" if alone else "",
+        )
+        self.rest = "; ".join(filter(None, parts))
         self.simulated = sum(host.simulated for host in hosts)
         self.all_simulated = self.simulated == len(hosts)
         self.stand_in = any(host.stand_in for host in hosts)
@@ -184,6 +189,7 @@ def _gpu(gpu: Mapping[str, Any], past: Past) -> dict[str, Any]:
         "memory": f"{memory['total'] / GIB:.0f} GiB" if memory.get("total") else "",
         "lanes": f"{lanes} of {possible}" if lanes and possible else "",
         "temperature": f"{measured['temperature']} °C" if measured.get("temperature") else "",
+        "left_alone": clean(gpu.get("left_alone") or ""),
         "users": "; ".join(clean(line) for check in users for line in check["evidence"]),
         "checks": [_check(check) for check in gpu["checks"]],
         "figures": figures(gpu["checks"], past.get(gpu["uuid"]) or {}),

@@ -130,6 +130,10 @@ def test_a_card_in_use_is_named_and_the_others_are_judged() -> None:
     assert of(verdict, "product", 1)["reason"] == "not loaded: in use: ada"
     assert of(verdict, "product", 1)["state"] == "not applicable"
     assert of(verdict, "product", 0)["state"] == "ok"
+    gpus = verdict["gpus"]
+    assert [gpu["left_alone"] for gpu in gpus] == [None, "in use: ada"]
+    *_, line = words.host("gpu07", {"status": "ok", "message": "", "acceptance": verdict})
+    assert line == f"  {words.title(gpus[1])}: left alone: in use: ada"
 
 
 def test_without_tensorflow_the_host_fails_once() -> None:

@@ -96,6 +96,15 @@ def test_the_page_says_what_was_asked_and_what_stood_in() -> None:
     assert any("logical CPU devices in their place" in piece for piece in text.pieces)
 
 
+def test_a_card_that_was_left_alone_is_no_silent_pass() -> None:
+    facts = worked()
+    facts["work"]["skipped"] = {"1": "in use: <ada>"}
+    text = page(gpu01=entry(facts))
+    assert "1 of 2 GPUs left alone: not loaded" in text
+    assert "left alone: in use: &lt;ada&gt;" in text
+    assert "left alone" not in page(gpu01=entry(worked()))
+
+
 def test_a_simulated_gpu_is_called_so() -> None:
     facts = machine()
     assert "simulated GPU" not in Text(page(gpu01=entry(facts))).pieces

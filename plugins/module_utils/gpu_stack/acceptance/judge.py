@@ -135,7 +135,14 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
         "action": action,
         "checks": checks,
         "measured": _measured(gpu),
-        **({"utilization": series.utilization(work, gpu["index"])} if work else {}),
+        **(_of_work(work, gpu["index"]) if work else {}),
+    }
+
+
+def _of_work(work: dict[str, Any], index: int) -> dict[str, Any]:
+    return {
+        "left_alone": work["skipped"].get(str(index)),
+        "utilization": series.utilization(work, index),
     }
 
 

@@ -28,6 +28,9 @@ JOURNAL = (
     "journalctl", "-k", "-b", "--all", "-o", "short-unix", "--no-pager", "-q", "--lines=200000",
 )  # fmt: skip
 
+# What each message of NVIDIA's driver begins with.
+DRIVER = "NVRM: "
+
 # Characters of a message that are kept; a line may be a megabyte long.
 LENGTH = 400
 

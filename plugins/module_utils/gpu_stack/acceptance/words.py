@@ -23,12 +23,21 @@ def host(name: str, entry: dict[str, Any]) -> list[str]:
     text = ["{0}: {1}{2}: {3}".format(name, verdict["verdict"], label, summary(verdict))]
     for fault in blamed(verdict):
         text += ["  " + _line(fault), *("    because: " + line for line in fault["evidence"])]
-    return text
+    return text + ["  " + line for line in left_alone(verdict)]
 
 
 def faults(verdict: dict[str, Any]) -> list[str]:
     """One line for each fault of a host."""
     return [_line(fault) for fault in blamed(verdict)]
+
+
+def left_alone(verdict: dict[str, Any]) -> list[str]:
+    """One line for each GPU that was not loaded, as the level asks for it, with the reason."""
+    return [
+        "{0}: left alone: {1}".format(title(gpu), gpu["left_alone"])
+        for gpu in verdict["gpus"]
+        if gpu.get("left_alone")
+    ]
 
 
 def blamed(verdict: dict[str, Any]) -> list[dict[str, Any]]:

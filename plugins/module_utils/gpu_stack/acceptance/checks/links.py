@@ -69,7 +69,7 @@ def nvlink(gpu: dict[str, Any]) -> dict[str, Any]:
     """
     links = gpu["links"]
     if not links:
-        return not_applicable("the card has no NVLink")
+        return not_applicable("the driver shows no NVLink of this card")
     number = up(gpu)
     if not number:
         return not_applicable("no NVLink is in use")
