@@ -215,6 +215,7 @@ class Simulated:
             "uuids": ",".join(self.uuids()),
             "processes": ",".join(f"{pid}:{memory}" for pid, memory in self.processes),
             **row.healthy(),
+            **keys.newer(row.healthy(), self.driver_version),
             **keys.lines(self.health, self.host),
         }
         return (

@@ -65,6 +65,11 @@ KEYS = {
     "ecc_corrected_aggregate": _COUNT,
     "ecc_uncorrected_aggregate": _COUNT,
     "remapped_rows": Key(r"(\d{1,9},){2}[01],[01]", "CORRECTED,UNCORRECTED,PENDING,FAILURE"),
+    "remap_banks": _numbers(5, "MAX,HIGH,PARTIAL,LOW,NONE"),
+    "unrepairable_memory": _FLAG,
+    "sram_errors": Key(r"(\d{1,9},){2}[01]", "PARITY,SECDED,EXCEEDED"),
+    "repairs_pending": Key("[01],[01]", "CHANNEL,TPC, each 0 or 1"),
+    "recovery_action": Key("[0-9]", "0 to 9: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain"),
     "retired_pages": Key(r"(\d{1,4},){2}[01]", "SINGLE,DOUBLE,PENDING"),
     "throttle": Key(r"(0x)?[0-9a-fA-F]{1,16}", "hexadecimal bits, as 0x8"),
     "temperature": _CELSIUS,
@@ -104,7 +109,17 @@ OF_A_GPU = re.compile(r"gpu(\d{1,2})\.(\w+)", re.ASCII)
 NEEDS = {
     **{key: key for key in ("serial", "fan", "remapped_rows", "retired_pages", "mig")},
     **{key: "ecc_mode" for key in KEYS if key.startswith("ecc_")},
+    **dict.fromkeys(("remap_banks", "unrepairable_memory", "sram_errors"), "remapped_rows"),
     "mig_devices": "mig",
+}
+# {key: (since which branch of the driver NVML has it, what a healthy card answers)}; where a model
+# lacks what the key needs it never has it.
+NEWER = {
+    "remap_banks": (450, "640,0,0,0,0"),
+    "sram_errors": (535, "0,0,0"),
+    "recovery_action": (565, "0"),
+    "repairs_pending": (580, "0,0"),
+    "unrepairable_memory": (590, "0"),
 }
 
 
@@ -185,6 +200,16 @@ def xids(lines: Mapping[str, str]) -> dict[int, str]:
     """{GPU: its Xids} of the file's lines."""
     found = {OF_A_GPU.fullmatch(line): value for line, value in lines.items()}
     return {int(of[1]): value for of, value in found.items() if of and of[2] == "xid"}
+
+
+def newer(healthy: Mapping[str, str], driver_version: str) -> dict[str, str]:
+    """What a driver this new says besides of a healthy card of a model."""
+    branch = int(driver_version.split(".")[0])
+    return {
+        key: value
+        for key, (since, value) in NEWER.items()
+        if branch >= since and NEEDS.get(key, "name") in {"name", *healthy}
+    }
 
 
 def edited(text: str, values: Mapping[str, str | None]) -> str:

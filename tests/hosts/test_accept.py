@@ -61,6 +61,14 @@ SICK = {
     "ECC": Sick({"ecc_uncorrected": "2"}, ("ecc", 2, "failed", "reset")),
     "row not remapped": Sick({"remapped_rows": "0,1,0,1"}, ("rows", 2, "failed", "service")),
     "row to remap": Sick({"remapped_rows": "0,1,1,0"}, ("rows", 2, "degraded", "reset")),
+    "no spare row in a bank": Sick(
+        {"remap_banks": "638,1,0,0,1"}, ("rows", 2, "degraded", "watch")
+    ),
+    "SRAM": Sick({"sram_errors": "0,3,1"}, ("ecc", 2, "failed", "service")),
+    "the driver asks for a reboot": Sick(
+        {"recovery_action": "2"}, ("recovery", 2, "failed", "reboot")
+    ),
+    "a TPC to repair": Sick({"repairs_pending": "0,1"}, ("recovery", 2, "degraded", "reset")),
     "thermal": Sick({"throttle": "0x40"}, ("throttle", 2, "degraded", "service")),
     "hardware slowdown": Sick({"throttle": "0x8"}, ("throttle", 2, "degraded", "service")),
     "power brake": Sick({"throttle": "0x80"}, ("throttle", 2, "degraded", "service")),

@@ -170,6 +170,7 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 #include "nvml_pci.h"
 #include "nvml_work.h"
 #include "nvml_health.h"
+#include "nvml_own_word.h"
 #include "nvml_mig.h"
 #include "nvml_links.h"
 #include "nvml_fields.h"

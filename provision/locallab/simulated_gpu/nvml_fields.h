@@ -103,6 +103,7 @@ static nvmlReturn_t field_of(nvmlDevice_t device, struct field *field) {
     case 91: return large_number(&field->value, health_number(device, "nvlinks"));
     case 94: return large_number(&field->value, health_number(device, "replays"));
     case 95: return NVML_SUCCESS; /* how often the counter began anew */
+    case 230: return recovery_action(device, &field->value);
     default: return NVML_ERROR_NOT_SUPPORTED;
     }
 }

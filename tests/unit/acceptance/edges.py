@@ -10,7 +10,8 @@ from tests.unit.acceptance.machines import A100, Facts, event, machine
 H100 = "NVIDIA H100 80GB HBM3"
 MUTE = (
     "ecc", "rows", "pages", "throttle", "temperature", "temperature_slowdown", "power_limit",
-    "compute_mode", "mig", "utilization", "state", "processes",
+    "compute_mode", "mig", "utilization", "state", "processes", "recovery", "repairs", "sram",
+    "banks", "unrepairable",
 )  # fmt: skip
 
 
@@ -141,6 +142,33 @@ def edges() -> dict[str, tuple[Facts, int]]:
         "NVLinks of unlike cards": _unlike(),
         "ECC off": card(_ecc(mode=0)),
         "ECC without counts": card(_ecc(uncorrected=None, corrected_ever=None)),
+        "no counts of SRAM": card(_of(sram=None), A100),
+        "more banks without a spare row": card(
+            _of(banks={"max": 1, "high": 2, "partial": 3, "low": 4, "none": 5}), A100
+        ),
+        "memory that can't be repaired, of a card that says nothing of rows": card(
+            _of(rows=None, banks=None, unrepairable=1)
+        ),
+        "memory that can't be repaired, and a row not remapped": card(
+            lambda gpu: (gpu.update(unrepairable=1), gpu["rows"].update(failed=1)), A100
+        ),
+        "SRAM, and errors since the driver was loaded": card(
+            lambda gpu: (
+                gpu["ecc"].update(uncorrected=2),
+                gpu.update(sram={"exceeded": 1, "parity_ever": 5, "secded_ever": 0}),
+            ),
+            A100,
+        ),
+        "ECC off, and SRAM": card(
+            lambda gpu: (gpu["ecc"].update(mode=0), gpu["sram"].update(exceeded=1)), A100
+        ),
+        "a driver that asks for nothing": card(_of(recovery=0)),
+        "a driver that asks for what has but a name": card(_of(recovery=6)),
+        "a driver that asks for a system's reboot": card(_of(recovery=7)),
+        "repairs of both kinds": card(_of(repairs={"channel": True, "tpc": True})),
+        "a repair for which the driver asks": card(
+            _of(recovery=1, repairs={"channel": True, "tpc": False})
+        ),
         "63 pages": card(_of(pages={"single": 63, "double": None, "pending": 0})),
         "throttled twice": card(
             _of(throttle=["thermal slowdown", "hardware slowdown"], temperature=None)

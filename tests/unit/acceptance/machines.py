@@ -40,6 +40,9 @@ MODELS = {
 }
 
 
+_BANKS = {"max": 640, "high": 0, "partial": 0, "low": 0, "none": 0}
+
+
 def address(index: int) -> str:
     return f"0000:{0x17 + index:02x}:00.0"
 
@@ -52,16 +55,22 @@ def machine(
     mig: bool = False,
     busy: bool = False,
     slot_lanes: int = 16,
+    newest: bool = False,
 ) -> Facts:
-    """A healthy machine. `bridged`: pairs with NVLinks between; None where all links are up."""
+    """A healthy machine. `bridged`: pairs with NVLinks between; None where all links are up.
+
+    `newest`: its driver, of 590, says all that it may say of a card's health itself.
+    """
     model = MODELS[name]
     gpus = [_gpu(model, index, count, bridged, mig, busy, slot_lanes) for index in range(count)]
+    for gpu in gpus if newest else ():
+        gpu.update(_newest(model))
     levels = ("PIX", "PXB", "PHB", "NODE", "SYS")
     return {
         "bus": [_function(gpu, slot_lanes) for gpu in gpus],
         "nvml": {
             "error": None,
-            "driver": "550.163.01",
+            "driver": "590.48.01" if newest else "550.163.01",
             "gpus": gpus,
             "topology": {
                 f"{one}-{two}": levels[min(two - one - 1, 4)]
@@ -144,7 +153,19 @@ def _gpu(
         else None,
         "links": _links(model, index, count, bridged),
         "processes": [{"pid": 4711, "kind": "compute", "used": 2**30, "user": "ada"}] * busy,
+        "recovery": None,
+        "repairs": None,
+        "sram": dict.fromkeys(("exceeded", "parity_ever", "secded_ever"), 0)
+        if model.rows
+        else None,
+        "banks": dict(_BANKS) if model.rows else None,
+        "unrepairable": None,
     }
+
+
+def _newest(model: Model) -> dict[str, Any]:
+    said = {"recovery": 0, "repairs": {"channel": False, "tpc": False}}
+    return {**said, "unrepairable": 0} if model.rows else said
 
 
 def _ecc() -> dict[str, int]:
@@ -185,6 +206,14 @@ def healthy() -> dict[str, Facts]:
             made[f"{count} x {name}, at work"] = machine(name, count, busy=True)
     for name in ("NVIDIA A100-SXM4-40GB", "NVIDIA H100 80GB HBM3"):
         made[f"4 x {name}, MIG"] = machine(name, 4, mig=True)
+    for name in ("Tesla T4", "NVIDIA A100-SXM4-40GB", "NVIDIA GeForce RTX 3090"):
+        made[f"2 x {name}, of a new driver"] = machine(name, newest=True)
+    worn = machine("NVIDIA H100 80GB HBM3", 4, newest=True)
+    for gpu in worn["nvml"]["gpus"]:
+        # Used up in part, and below NVIDIA's thresholds.
+        gpu["banks"] = {"max": 2500, "high": 57, "partial": 2, "low": 1, "none": 0}
+        gpu["sram"] = {"exceeded": 0, "parity_ever": 4, "secded_ever": 2}
+    made["4 x H100 that have remapped rows"] = worn
     for pairs in (((0, 1),), ((0, 1), (2, 3))):
         made[f"4 x RTX 3090, bridged {pairs}"] = machine(
             "NVIDIA GeForce RTX 3090", 4, bridged=pairs
@@ -352,6 +381,40 @@ FAULTS = {
     ),
     "row to remap": Fault(
         "rows", "degraded", "reset", _of_gpu("rows", "pending", to=1), model=A100
+    ),
+    "no spare row in a bank": Fault(
+        "rows", "degraded", "watch", _of_gpu("banks", to={**_BANKS, "max": 639, "none": 1}),
+        model=A100,
+    ),
+    "unrepairable memory": Fault(
+        "rows", "degraded", "service", _of_gpu("unrepairable", to=1), model=A100
+    ),
+    "SRAM": Fault(
+        "ecc", "failed", "service",
+        _of_gpu("sram", to={"exceeded": 1, "parity_ever": 0, "secded_ever": 3}), model=A100,
+    ),
+    "the driver asks for a reset": Fault(
+        "recovery", "failed", "reset", _of_gpu("recovery", to=1)
+    ),
+    "the driver asks for a reboot": Fault(
+        "recovery", "failed", "reboot", _of_gpu("recovery", to=2)
+    ),
+    "the driver asks for P2P to be drained": Fault(
+        "recovery", "degraded", "watch", _of_gpu("recovery", to=3)
+    ),
+    "the driver asks for work to be drained": Fault(
+        "recovery", "degraded", "reset", _of_gpu("recovery", to=4)
+    ),
+    "the driver asks for what is not known": Fault(
+        "recovery", "failed", "reset", _of_gpu("recovery", to=99)
+    ),
+    "a channel to repair": Fault(
+        "recovery", "degraded", "reset",
+        _of_gpu("repairs", to={"channel": True, "tpc": False}), model=A100,
+    ),
+    "a TPC to repair": Fault(
+        "recovery", "degraded", "reset",
+        _of_gpu("repairs", to={"channel": False, "tpc": True}), model=A100,
     ),
     "pages full": Fault("pages", "failed", "service", _of_gpu("pages", "double", to=64)),
     "page to retire": Fault("pages", "degraded", "reset", _of_gpu("pages", "pending", to=1)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import shutil
 import signal
 import struct
 import time
@@ -149,19 +148,6 @@ def test_a_bridge_that_only_root_can_read_is_no_pass(host: Path) -> None:
 
 
 # NVML, simulated: what it answers is in a file
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """(the simulated NVML, the file that it reads)."""
-    if not shutil.which("gcc"):
-        pytest.skip("needs gcc")
-    folder = tmp_path_factory.mktemp("nvml")
-    config = folder / "gpu-simulated"
-    compiler = ("gcc", f'-DSIMULATED_CONFIG="{config}"')
-    path = folder / "libnvidia-ml.so.1"
-    path.write_bytes(gpu.compile_libraries(folder, compiler)["libnvidia-ml.so.1"])
-    return str(path), config
 
 
 def test_nvml_is_read_without_nvidia_smi(library: tuple[str, Path]) -> None:

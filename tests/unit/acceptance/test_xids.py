@@ -33,7 +33,7 @@ def test_the_verdict_of_an_xid(number: int, told: str, expected: tuple[str, str,
         ("0x2 (Node Reboot Required)", "0x0 (None)", ("user", "nothing")),
         ("0x0 (None)", "0x1 (GPU Reset Required)", ("failed", "reset")),
         ("0x0 (None)", "0x3 (Drain P2P)", ("degraded", "watch")),
-        ("0x3 (Drain P2P)", "0x4 (Drain and Reset)", ("failed", "reset")),
+        ("0x3 (Drain P2P)", "0x4 (Drain and Reset)", ("degraded", "reset")),
         ("0x0 (None)", "0x9 (Something new)", ("failed", "reset")),
     ],
 )

@@ -15,6 +15,7 @@ import pytest
 from provision.locallab import gpu
 
 OK, INVALID, NOT_SUPPORTED, NOT_FOUND, NO_ROOM, LOST = 0, 2, 3, 6, 7, 15
+OTHER_VERSION = 25
 T4, A100, V100 = "Tesla T4", "NVIDIA A100-SXM4-40GB", "Tesla V100-SXM2-16GB"
 GEFORCE = "NVIDIA GeForce RTX 3090"
 Health = Mapping[int, Mapping[str, str]]
@@ -221,6 +222,13 @@ def test_rows_are_remapped_from_ampere_on_and_pages_retired_before(card: Card) -
     card.start(GEFORCE)
     assert card.ask("RemappedRows", count=4) == -NOT_SUPPORTED
     assert card.ask("RetiredPagesPendingStatus") == -NOT_SUPPORTED
+
+
+def test_a_structure_of_another_version_is_refused(card: Card) -> None:
+    card.start(A100, {0: {"sram_errors": "1,2,1", "repairs_pending": "1,1"}})
+    library = card.library
+    for call in (library.nvmlDeviceGetSramEccErrorStatus, library.nvmlDeviceGetRepairStatus):
+        assert call(card.device(), (ctypes.c_uint * 26)(0x2000068)) == OTHER_VERSION
 
 
 def test_retired_pages_are_listed_by_their_cause(card: Card) -> None:
@@ -457,6 +465,8 @@ class Field(ctypes.Structure):
         (V100, {"retired_pages": "1,4,0"}, (30, 0), 4),
         (V100, {"replays": "12"}, (94, 0), 12),
         (V100, {}, (82, 0), -NOT_SUPPORTED),
+        (V100, {}, (230, 0), -NOT_SUPPORTED),
+        (V100, {"recovery_action": "2"}, (230, 0), 2),
     ],
 )
 def test_the_same_values_by_their_fields_numbers(

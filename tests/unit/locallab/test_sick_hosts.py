@@ -29,6 +29,11 @@ def test_every_models_healthy_values_are_values_of_the_keys(name: str) -> None:
             assert health.KEYS[key].takes(value), key
 
 
+def test_what_newer_drivers_say_of_a_healthy_card_is_values_of_the_keys() -> None:
+    for key, (_since, value) in health.NEWER.items():
+        assert health.KEYS[key].takes(value), key
+
+
 def test_every_key_is_read_by_a_library_under_its_name() -> None:
     """A key that no C source has would be set and change nothing."""
     text = b"".join(gpu.sources().values()).decode()
@@ -59,6 +64,7 @@ def test_every_key_is_in_the_documentation() -> None:
         ({"missing": "2"}, None, ("2", "0 to 1")),
         ({"fan": "0"}, 0, ("NVIDIA A100-SXM4-40GB has fan",)),
         ({"retired_pages": "0,0,0"}, 0, ("has retired_pages",)),
+        ({"remap_banks": "1,2,3"}, 0, ("1,2,3", "MAX,HIGH,PARTIAL,LOW,NONE")),
     ],
 )
 def test_what_no_library_would_read_is_refused(

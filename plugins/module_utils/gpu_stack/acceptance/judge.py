@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..type_checking import TYPE_CHECKING
-from . import figures, levels, series, topology
+from . import figures, levels, own_word, series, topology
 from .checks import (
     computing,
     condition,
@@ -12,6 +12,7 @@ from .checks import (
     links,
     memory,
     presence,
+    recovery,
     surroundings,
     training,
 )
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 # Of the verdict; docs/schemas/acceptance-1.json describes it.
 FORMAT = 1
 OF_HOST = (*presence.HOST, *surroundings.HOST)
-OF_GPU = (*presence.GPU, *links.GPU, *memory.GPU, *condition.GPU, *kernel.GPU)
+OF_GPU = (
+    *presence.GPU, *links.GPU, *memory.GPU, *recovery.GPU, *condition.GPU, *kernel.GPU
+)  # fmt: skip
 # Where an acceptance has loaded the cards.
 WORK_OF_HOST = (*computing.HOST, *training.HOST, *kept.HOST)
 WORK_OF_GPU = (*computing.GPU, *training.GPU)
@@ -108,7 +111,7 @@ def _addressed(facts: dict[str, Any]) -> dict[str, Any]:
 def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
     """The verdict on one GPU, with what names it: uuid, serial, slot, address."""
     card = dict(
-        gpu,
+        {**dict.fromkeys(own_word.KEYS), **gpu},
         xids=_of(gpu, facts["log"]),
         elsewhere=_elsewhere(gpu, facts["log"]),
         like=_like(gpu, facts["nvml"]["gpus"]),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 
 from ..type_checking import TYPE_CHECKING
+from . import own_word
 
 if TYPE_CHECKING:
     from typing import Any, Callable
@@ -226,6 +227,7 @@ def gpu(library: Library, handle: ctypes.c_void_p) -> dict[str, Any]:
         "mig": _mig(library, handle),
         "links": _links(library, handle),
         "processes": _processes(library, handle),
+        **own_word.read(library, handle),
     }
 
 

@@ -148,7 +148,7 @@ XID_SAYS = {
         ("to 0x1 (GPU Reset Required)", "failed", "reset"),
         ("to 0x2 (Node Reboot Required)", "failed", "reboot"),
         ("to 0x3 (Drain P2P)", "degraded", "watch"),
-        ("to 0x4 (Drain and Reset)", "failed", "reset"),
+        ("to 0x4 (Drain and Reset)", "degraded", "reset"),
     ),
 }
 
