@@ -41,7 +41,8 @@ LOOKS_AND_RULES = {
 # What judges GPUs for an acceptance, by file below gpu_stack/acceptance.
 ACCEPTANCE = (
     *("checks/presence.py", "checks/links.py", "checks/memory.py", "checks/condition.py"),
-    *("checks/kernel.py", "checks/surroundings.py", "judge.py", "topology.py", "xids.py"),
+    *("checks/recovery.py", "checks/kernel.py", "checks/surroundings.py", "judge.py"),
+    *("topology.py", "xids.py"),
 )
 # What judges what TensorFlow did.
 WORK = ("checks/computing.py", "checks/training.py", "checks/kept.py")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.acceptance import judge, kernel_log, words
+from gpu_stack.acceptance import judge, kernel_log, own_word, words
 from gpu_stack.acceptance.teaching import judgement
 
 from tests.unit.acceptance.test_schema import valid
@@ -81,6 +81,15 @@ def test_what_it_says_of_itself_is_judged() -> None:
         "nvml", "count", "answers", "pcie_width", "pcie_generation", "ecc", "rows", "throttle",
         "temperature", "compute_mode", "mig", "users",
     }  # fmt: skip
+
+
+def test_what_was_not_asked_for_then_is_not_applicable() -> None:
+    """The look that read it did not know of these; its driver would have said them."""
+    facts = idle()
+    (gpu,) = facts["nvml"]["gpus"]
+    assert not set(own_word.KEYS) & set(gpu)
+    found = states(judged(facts))
+    assert (found["recovery"], found["ecc"], found["rows"]) == ("not applicable", "ok", "ok")
 
 
 def test_what_tensorflow_did_on_it_is_judged() -> None:
