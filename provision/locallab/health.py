@@ -115,7 +115,7 @@ NEEDS = {
 # {key: (since which branch of the driver NVML has it, what a healthy card answers)}; where a model
 # lacks what the key needs it never has it.
 NEWER = {
-    "remap_banks": (450, "640,0,0,0,0"),
+    "remap_banks": (455, "640,0,0,0,0"),
     "sram_errors": (535, "0,0,0"),
     "recovery_action": (565, "0"),
     "repairs_pending": (580, "0,0"),

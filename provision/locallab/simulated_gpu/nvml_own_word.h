@@ -73,7 +73,7 @@ nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device, struct sram *s
     return NVML_SUCCESS;
 }
 
-/* 450 */
+/* 455, in whose nvml.h it is for the first time */
 nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, unsigned int banks[5]) {
     char value[SIMULATED_LINE];
     unsigned int place;

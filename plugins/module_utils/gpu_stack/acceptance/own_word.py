@@ -2,7 +2,8 @@
 
 Names, numbers and structures are those of nvml.h of CUDA 13.3
 (https://github.com/NVIDIA/go-nvml/blob/2f9e261fe40a7a1c54783d66805e8920564763b4/gen/nvml/nvml.h).
-Since when each is there: https://docs.nvidia.com/deploy/nvml-api/change-log.html.
+Since when each is there: https://docs.nvidia.com/deploy/nvml-api/change-log.html; of what that does
+not name, the first nvml.h with it in the same repository (banks: of CUDA 11.1).
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def read(library: Library, handle: ctypes.c_void_p) -> dict[str, Any]:
 
     recovery: nvmlDeviceGpuRecoveryAction_t (565); repairs: {channel, tpc}, whether one waits (580);
     sram: {exceeded, parity_ever, secded_ever} (535; root alone is told); banks: {max, high,
-    partial, low, none} (450); unrepairable: 1 where memory can't be repaired (590, and 580.159
+    partial, low, none} (455); unrepairable: 1 where memory can't be repaired (590, and 580.159
     already).
     """
     return {
