@@ -143,6 +143,7 @@ def edges() -> dict[str, tuple[Facts, int]]:
         "ECC off": card(_ecc(mode=0)),
         "ECC without counts": card(_ecc(uncorrected=None, corrected_ever=None)),
         "no counts of SRAM": card(_of(sram=None), A100),
+        "no counts of spare rows": card(_of(banks=None), A100),
         "more banks without a spare row": card(
             _of(banks={"max": 1, "high": 2, "partial": 3, "low": 4, "none": 5}), A100
         ),
