@@ -741,7 +741,7 @@ def cache_states() -> Iterator[State]:
     rule = "cache"
     yield State(rule, "of this lock and platform", found())
     yield State(rule, "there is none", {PRE + "cache": None})
-    words = ("the cache http://c:8088 serves another lock: sha256:old, and this project's is "
+    words = ("the cache http://c:8088 is of another lock: sha256:old, and this project's is "
              "sha256:new", "`ansible-playbook cache.yml -i lab`")  # fmt: skip
     yield State(rule, "of another lock", found(lock="sha256:old"), words)
     words = ("has nothing for debian11; it is for debian12", "--limit gpu07,gpu_cache")

@@ -55,32 +55,21 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _its(params: dict[str, Any]) -> Origin:
     """Where this host takes everything from, by a bundle or the fleet's cache; RefusalError."""
-    if params["bundle"]:
-        found = _found(params["bundle"], params["lock_digest"])
-        return Origin(found.place, found.by_hash, "")
-    fallback = params["fallback"]
-    try:
-        found = cache.read(params["cache"])
-        cache.check(found._asdict(), params["lock_digest"], platform.look(Context()))
-    except cache.UnfitError as error:
-        if error.silent and fallback == DIRECT:
-            return Origin("", {}, fallback)
-        raise RefusalError(f"{error}. To do: {error.hint}") from error
-    return Origin(found.place, found.by_hash, fallback)
-
-
-def _found(wish: str, digest: str) -> bundle.Bundle:
-    """The bundle that the wish names, for this host and lock; RefusalError."""
     context = Context()
+    unfit = bundle.UnfitError if params["bundle"] else cache.UnfitError
+    fallback = "" if params["bundle"] else params["fallback"]
     try:
-        found = bundle.read(context, wish)
-        of_host = platform.look(context)
-        error = bundle.misfit(found.place, found.lock, found.platforms, digest, of_host)
-    except bundle.UnfitError as unfit:
-        error = unfit
-    if error is not None:
-        raise RefusalError(f"{error}. To do: {error.hint}")
-    return found
+        found = (
+            bundle.read(context, params["bundle"]) if not fallback else cache.read(params["cache"])
+        )
+        error = bundle.misfit(found._asdict(), params["lock_digest"], platform.look(context), unfit)
+    except bundle.UnfitError as refused:
+        error = refused
+    if error is None:
+        return Origin(found.place, found.by_hash, fallback)
+    if fallback == DIRECT and error.silent:
+        return Origin("", {}, fallback)
+    raise RefusalError(f"{error}. To do: {error.hint}")
 
 
 def write(its: Origin, sources: Sequence[Mapping[str, Any]], stack: Mapping[str, Any]) -> None:
