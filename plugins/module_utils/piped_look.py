@@ -143,7 +143,8 @@ class Patterns:
             return _sre.compile(*self.compiled[key])
         self._code = None
         result = self._compile(pattern, flags)
-        if isinstance(pattern, str) and self._code is not None:
+        # marshal takes no subclass of str.
+        if type(pattern) is str and self._code is not None:
             names = dict(result.groupindex)
             places = {place: name for name, place in names.items()}
             groups = tuple(places.get(place) for place in range(result.groups + 1))
@@ -222,12 +223,15 @@ def keep(
     path: str = KEPT,
 ) -> None:
     """Writes the file anew, at once, for root alone; leaves it out where that can't be done."""
+    try:
+        body = marshal.dumps((compiled, patterns))
+    except ValueError:  # what marshal does not take: all that is kept only saves time
+        return
     place = _place(path)
     if place is None:
         return
     name = os.path.basename(path)
     fresh = name + ".new"
-    body = marshal.dumps((compiled, patterns))
     try:
         with os.fdopen(os.open(fresh, _NEW, 0o600, dir_fd=place), "wb") as file:
             file.write(header(digest, body) + body)

@@ -125,7 +125,7 @@ def read(folder: Path) -> bytes:
             "the bundle is unfinished",
             where=str(folder),
             expected=f"a bundle without {UNFINISHED}",
-            hint="the same `provision bundle` again goes on with it",
+            hint="the same `provision bundle` again resumes it",
         )
     try:
         return inputs.read(folder / NAME)

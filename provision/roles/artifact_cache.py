@@ -83,7 +83,7 @@ class ArtifactCacheOptions(Options):
     artifact_cache_directory: str = option(
         "/var/cache/gpu-artifact-cache", path=True, reads=_directory
     )
-    """Folder of the cached files, of the cache alone."""
+    """Folder of the cached files, of the cache alone: root's, and with nothing else in it."""
     artifact_cache_size_gb: int = option(60, reads=_above(1, "a number of GiB"))
     """How many GiB it keeps at most. What was not asked for the longest time goes first."""
     artifact_cache_ca_bundle: str = option(

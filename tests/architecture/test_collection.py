@@ -101,7 +101,8 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
     collections = installed / "collections"
     asked = {
         "module": [
-            *("apt_sources", "archive_keys", "cdi", "container_runtime", "cuda_installer"),
+            *("apt_sources", "archive_keys", "cache_directory", "cdi", "container_runtime"),
+            "cuda_installer",
             *("cuda_tree", "cudnn_archive", "debian_components", "driver_kernels"),
             *(
                 "driver_loaded",

@@ -343,7 +343,7 @@ def test_a_cache_that_is_killed_comes_back_by_itself(fleet: Fleet) -> None:
 
 def test_a_cache_of_another_lock_is_refused(fleet: Fleet) -> None:
     done = fleet.playbook("take", limit="host1", packages=["cache-five"], lock="sha256:other")
-    assert f"serves another lock: {LOCK}, and this project's is sha256:other" in refused(done)
+    assert f"is of another lock: {LOCK}, and this project's is sha256:other" in refused(done)
 
 
 def test_it_goes_and_nginx_stays(fleet: Fleet) -> None:

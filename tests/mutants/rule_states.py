@@ -52,6 +52,7 @@ def container() -> dict[str, Any]:
     data["found"]["state"]["gpu_env"]["left"] = {}
     data["found"]["lock_digest"], data["found"]["preflight"]["bundle"] = "sha256:new", None
     data["found"]["preflight"]["cache"] = None
+    data["found"]["preflight"].update(apt_sources=[], apt_config=None)
     data["found"]["preflight"]["driver_hangs"] = None
     around = {"sshd_without_pam": None, "trusted_gpg": False, "system_tensorflow": []}
     data["found"]["preflight"].update(around)
@@ -723,8 +724,8 @@ def bundle_states() -> Iterator[State]:
     words = ("has nothing for debian11; it is for debian12, ubuntu2204", "--platform debian11")
     yield State(rule, "of other platforms", found(platforms=["debian12", "ubuntu2204"]), words)
     yield State(rule, "of several", found(platforms=["debian11", "debian12"]))
-    unfit = {PRE + "bundle": {"message": "gpu_bundle: it is unfinished", "hint": "go on with it"}}
-    yield State(rule, "it could not be read", unfit, ("it is unfinished", "go on with it"))
+    unfit = {PRE + "bundle": {"message": "gpu_bundle: it is unfinished", "hint": "resume it"}}
+    yield State(rule, "it could not be read", unfit, ("it is unfinished", "resume it"))
     yield State(rule, "nothing is to be changed", found(lock="sha256:old"), only=())
 
 
@@ -741,7 +742,7 @@ def cache_states() -> Iterator[State]:
     rule = "cache"
     yield State(rule, "of this lock and platform", found())
     yield State(rule, "there is none", {PRE + "cache": None})
-    words = ("the cache http://c:8088 serves another lock: sha256:old, and this project's is "
+    words = ("the cache http://c:8088 is of another lock: sha256:old, and this project's is "
              "sha256:new", "`ansible-playbook cache.yml -i lab`")  # fmt: skip
     yield State(rule, "of another lock", found(lock="sha256:old"), words)
     words = ("has nothing for debian11; it is for debian12", "--limit gpu07,gpu_cache")
@@ -754,6 +755,26 @@ def cache_states() -> Iterator[State]:
     yield State(rule, "the host goes on", goes_on, words)
     yield State(rule, "it answers", found())
     yield State(rule, "there is none", {PRE + "cache": None})
+
+
+def apt_states() -> Iterator[State]:
+    """Where apt has its settings and sources from."""
+    rule, seen = "apt-sources", PRE + "apt_sources"
+    parts = ["Dir::Etc::SourceParts", "/srv/own", "/etc/apt/apt.conf.d/99own"]
+    words = ("apt's own settings (/etc/apt/apt.conf.d/99own) have it read /srv/own for "
+             "/etc/apt/sources.list.d (Dir::Etc::SourceParts)", "move its sources to")  # fmt: skip
+    yield State(rule, "its sources are elsewhere", {seen: [parts]}, words)
+    unnamed = [["Dir::Etc::SourceList", "", ""]]
+    words = ("apt's own settings (apt-config dump) have it read nothing for /etc/apt/sources.list",
+             "-o Dir::Etc::SourceList=...")  # fmt: skip
+    yield State(rule, "it is not known which file says so", {seen: unnamed}, words)
+    yield State(rule, "they are where they ever are", {seen: []})
+    yield State(rule, "nothing is to be changed", {seen: [parts]}, only=())
+    rule, seen = "apt-config", PRE + "apt_config"
+    words = ("/etc/environment sets APT_CONFIG to /etc/lab.conf, and a run does not read that file",
+             "cp /etc/lab.conf /etc/apt/apt.conf.d/")  # fmt: skip
+    yield State(rule, "the environment names settings of apt", {seen: "/etc/lab.conf"}, words)
+    yield State(rule, "it names none", {seen: None})
 
 
 def docker_states() -> Iterator[State]:
@@ -1125,6 +1146,7 @@ def states() -> tuple[State, ...]:
         *cudnn_states(),
         *bundle_states(),
         *cache_states(),
+        *apt_states(),
         *docker_states(),
         *containerd_states(),
         *crio_states(),

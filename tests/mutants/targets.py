@@ -28,7 +28,7 @@ CHECKS = (
 # The preflight rules and the look that they rest on, by file below gpu_stack.
 RULES = (
     *("preflight.py", "rules.py", "host_rules.py", "room.py", "host/processes.py"),
-    *("bundle_rules.py", "cache_rules.py"),
+    *("apt_rules.py", "bundle_rules.py", "cache_rules.py"),
     *(f"components/{each.name}/{part}.py" for each in COMPONENTS for part in each.rules),
 )
 # Rules whose look and judgement are in one file, and the test of both.

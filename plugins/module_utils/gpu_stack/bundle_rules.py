@@ -28,9 +28,7 @@ def unfit(facts: Facts, _changes: Changes, _options: Options, _row: Row | None) 
         return []
     if "message" in found:
         return [(found["message"], found["hint"])]
-    error = bundle.misfit(
-        found["place"], found["lock"], found["platforms"], facts["lock_digest"], facts["platform"]
-    )
+    error = bundle.misfit(found, facts["lock_digest"], facts["platform"])
     return [] if error is None else [(str(error), error.hint)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .host import cache
+from .host import bundle, cache
 from .host.origin import DIRECT
 from .rules import Rule
 from .type_checking import TYPE_CHECKING
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def look(context: Context) -> dict[str, Any] | None:
-    """{found}, or {message, hint, goes_on} of one that can't be used; None without one."""
+    """{place, lock, platforms}, or {message, hint, goes_on} of one that can't be used; None without
+    one.
+    """
     wish = context.options.get(cache.OPTION)
     # From a bundle nothing is fetched.
     if not wish or context.options.get("gpu_bundle"):
@@ -34,11 +36,8 @@ def unfit(facts: Facts, _changes: Changes, _options: Options, _row: Row | None) 
         return []
     if "message" in seen:
         return [(seen["message"], seen["hint"])]
-    try:
-        cache.check(seen, facts["lock_digest"], facts["platform"])
-    except cache.UnfitError as error:
-        return [(str(error), error.hint)]
-    return []
+    error = bundle.misfit(seen, facts["lock_digest"], facts["platform"], cache.UnfitError)
+    return [] if error is None else [(str(error), error.hint)]
 
 
 def passed_by(facts: Facts, _changes: Changes, _options: Options, _row: Row | None) -> Reasons:

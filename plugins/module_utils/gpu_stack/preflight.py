@@ -8,6 +8,7 @@ and given what they judge. The cases come from public threads of people with GPU
 from __future__ import annotations
 
 from . import (
+    apt_rules,
     bundle_rules,
     cache_rules,
     host_rules,
@@ -61,6 +62,8 @@ ORDER = (
     "unplanned-removal",
     "foreign-driver",
     "signed-by",
+    "apt-sources",
+    "apt-config",
     "runfile-driver",
     "packaged-driver",
     "driver-method",
@@ -75,6 +78,7 @@ ORDER = (
 # Each has RULES; those that need more than the looks have FACTS.
 _MODULES = (
     host_rules,
+    apt_rules,
     bundle_rules,
     cache_rules,
     room,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from gpu_stack.components.cuda import installer
 from gpu_stack.components.cudnn import bring, layout
 from gpu_stack.components.tensorflow import pip_install
@@ -19,9 +20,11 @@ from gpu_stack.host import (
     repository_key,
     repository_trial,
 )
+from gpu_stack.host.context import run_program
 from gpu_stack.host.refusal import RefusalError
 
 from provision.render.stacks import stack_variables
+from tests.collection import ROOT
 from tests.unit.bundle.world import CUDNN, STACK, World, build, sha256
 
 PLACES = ("DIRECTORY", "CONFIGURATION", "NOTE", "PARTS", "KEYS", "LISTS")
@@ -109,6 +112,80 @@ def test_apt_reads_the_bundle_and_none_of_the_hosts_sources(
     assert f"file:{folder}" in policy.replace("file://", "file:")
     origin_writer.settle({**params, "state": "absent"}, False)
     assert not state.exists()
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The settings of the host's own apt, which this machine's apt takes for its own."""
+    folder = tmp_path / "apt.conf.d"
+    folder.mkdir()
+    monkeypatch.setattr(origin_writer, "OWN_SETTINGS", str(folder), raising=False)
+    monkeypatch.setattr(origin_writer, "OWN_MAIN", str(tmp_path / "apt.conf"), raising=False)
+    # Where apt looks for them unless the run's configuration says otherwise.
+    plain = origin_writer._configuration
+    leads = f'Dir::Etc::Parts "{folder}";\n'
+    monkeypatch.setattr(origin_writer, "_configuration", lambda place: leads + plain(place))
+    return folder
+
+
+def test_the_hosts_own_settings_of_apt_do_not_lead_a_run_away(
+    state: Path, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """apt reads them after APT_CONFIG: what they say of sources and lists would count."""
+    (own / "99mirror").write_text(
+        'Dir::Etc::SourceParts "/srv/own";\nDir::Etc::SourceList "/srv/own.list";\n'
+        'Dir::State::Lists "/srv/lists";\nAcquire::http::Proxy "http://proxy:3128";\n'
+        'Acquire::http::Proxy::192.0.2.9 "http://near:3128";\nDPkg::Post-Invoke { "true"; };\n'
+    )
+    (tmp_path / "apt.conf").write_text('Acquire::Retries "7";\nDir::Etc::SourceList "/x";\n')
+    for server in ("192.0.2.1:8000", "192.0.2.9"):
+        origin_writer.write(origin.Origin(f"http://{server}/lab", {}, ""), [], {})
+    monkeypatch.setenv("APT_CONFIG", str(state / "apt.conf"))
+    dump = apt("apt-config", "dump").stdout.lower().splitlines()
+    assert f'dir::etc::sourceparts "{state}/sources.list.d";' in dump
+    assert 'dir::etc::sourcelist "/dev/null";' in dump
+    assert f'dir::state::lists "{state}/lists";' in dump
+    # All else of the host's counts, once; its proxy for this very server too.
+    assert 'acquire::http::proxy "http://proxy:3128";' in dump
+    assert 'acquire::http::proxy::192.0.2.9 "http://near:3128";' in dump
+    assert 'acquire::retries "7";' in dump
+    assert dump.count('dpkg::post-invoke:: "true";') == 1
+
+
+def test_what_a_run_that_was_killed_left_leads_no_other(
+    led: origin.Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only APT_CONFIG of a run's own play leads there, and a look's programs have none at all."""
+    assert led.place
+    monkeypatch.setenv("APT_CONFIG", origin.CONFIGURATION)
+    assert "APT_CONFIG" not in run_program(["env"]).out
+    monkeypatch.setenv("APT_CONFIG", "")
+    assert origin.current() == origin.UPSTREAM
+    assert apt("apt-config", "shell", "X", "Dir::Etc::SourceParts/d").stdout == (
+        "X='/etc/apt/sources.list.d/'\n"
+    )
+
+
+def test_what_a_run_that_was_killed_left_goes_with_the_next(
+    led: origin.Origin, state: Path
+) -> None:
+    """Whatever the next one takes its things from: no run but such a one removed it before."""
+    assert led.place
+    assert state.exists()
+    assert origin_writer.settle({"state": "absent"}, False)["changed"] is False
+    assert not state.exists()
+    tasks = {
+        name: yaml.safe_load((ROOT / f"roles/gpu_state/tasks/{name}.yml").read_text("utf-8"))
+        for name in ("begin", "receipt")
+    }
+    (begin,) = [task for task in tasks["begin"] if "provision.gpu.origin" in task]
+    (end,) = [task for task in tasks["receipt"] if "provision.gpu.origin" in task]
+    assert begin["provision.gpu.origin"] == end["provision.gpu.origin"] == {"state": "absent"}
+    led_elsewhere = "(gpu_bundle | default('') or gpu_cache | default('')) | length "
+    assert (begin["when"], end["when"]) == (led_elsewhere + "== 0", led_elsewhere + "> 0")
+    # The mark of an unfinished run goes last: killed in between, the host would look finished.
+    last = tasks["receipt"][-1]["ansible.builtin.file"]
+    assert last == {"path": "/var/lib/provision/unfinished.json", "state": "absent"}
 
 
 def test_a_bundle_that_somebody_else_signed_is_not_read(

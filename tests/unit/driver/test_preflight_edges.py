@@ -550,6 +550,8 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "sshd_without_pam": None,
         "system_tensorflow": [],
         "trusted_gpg": False,
+        "apt_sources": [],
+        "apt_config": None,
         "running": None,
         "users": [],
     }

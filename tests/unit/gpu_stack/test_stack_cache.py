@@ -43,7 +43,7 @@ def test_a_cache_of_this_lock_is_good() -> None:
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [
-        (document(lock="sha256:old"), "serves another lock: sha256:old, and this project's is"),
+        (document(lock="sha256:old"), "is of another lock: sha256:old, and this project's is"),
         (document(platforms=["debian13"]), "has nothing for debian12; it is for debian13"),
         (document()[:50], "was cut short or altered"),
     ],
@@ -197,7 +197,7 @@ def test_a_cache_that_died_after_the_look_is_named_or_passed_by(
     assert origin_writer.settle(params(place, "direct"), False)["addresses"] == {}
     with served(of({"manifest.json": document(lock="sha256:old")})) as place:
         for fallback in ("stop", "direct"):
-            with pytest.raises(RefusalError, match="serves another lock: sha256:old"):
+            with pytest.raises(RefusalError, match="is of another lock: sha256:old"):
                 origin_writer.settle(params(place, fallback), False)
 
 

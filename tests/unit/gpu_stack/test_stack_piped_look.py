@@ -246,6 +246,26 @@ def test_what_a_killed_look_has_left_is_cleared_away(kept: Path) -> None:
     assert kept.exists()
 
 
+class Word(str):
+    """marshal takes str, and no class that is made of it."""
+
+    __slots__ = ()
+
+
+def test_what_marshal_does_not_take_fails_no_look(kept: Path) -> None:
+    key = (Word("a+"), 0)
+    piped_look.keep(DIGEST, {}, {key: (*key, [], 0, {}, ())}, str(kept))
+    assert list(kept.parent.iterdir()) == []
+
+
+def test_an_expression_of_a_class_of_strs_is_compiled_and_the_rest_is_kept(kept: Path) -> None:
+    sums = "import re\nclass Word(str):\n    pass\nre.compile(Word('w+[xy]'))\none = 1\n"
+    assert look(kept, texts=TEXTS | {"gpu_stack.sums": sums})["one"] == 1
+    modules, patterns = piped_look.kept(DIGEST, str(kept))
+    assert set(modules) >= {"gpu_stack.look", "gpu_stack.sums"}
+    assert not any(pattern == "w+[xy]" for pattern, _flags in patterns)
+
+
 def test_a_failed_look_says_where(kept: Path) -> None:
     answer = look(kept, {"fails": True})
     assert answer["failed"] is True

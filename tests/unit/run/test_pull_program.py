@@ -132,6 +132,37 @@ def test_a_repository_that_was_set_back_is_not_run(lab: Lab) -> None:
     lab.refused(lab.pull(), f"commit {old} does not follow the last one")
 
 
+@pytest.mark.parametrize("named", ["Branch: next", "branch: main-next", "Branch: mai\nBranch: .*"])
+def test_a_signed_commit_that_is_for_another_branch_is_not_run(lab: Lab, named: str) -> None:
+    """A server could send the canary's to everybody: no signature says what branch it was for."""
+    lab.commit("one", "ada")
+    assert lab.pull().returncode == 3
+    commit = lab.commit(f"two\n\n{named}\nSigned-off-by: Ada", "ada")
+    lab.refused(lab.pull(), f"commit {commit} is for the branch", "and this host follows main")
+    # Where it is the canary's own, and where a later commit takes it over.
+    if named == "Branch: next":
+        lab.git("branch", "next")
+        assert lab.pull(PULL_BRANCH="next").returncode == 3
+    lab.commit("three", "ada")
+    assert lab.pull().returncode == 3
+
+
+def test_a_commit_may_name_several_branches(lab: Lab) -> None:
+    lab.commit("one\n\nBranch: next\nBranch: main", "ada")
+    assert lab.pull().returncode == 3
+
+
+def test_another_branch_is_set_back_no_more_than_the_first(lab: Lab) -> None:
+    """What a host has run of a branch counts when it comes back to it."""
+    old = lab.commit("one", "ada")
+    lab.git("branch", "next")
+    lab.commit("two", "ada")
+    assert lab.pull().returncode == 3
+    assert lab.pull(PULL_BRANCH="next").returncode == 3
+    lab.git("reset", "--quiet", "--hard", old)
+    lab.refused(lab.pull(), f"commit {old} does not follow the last one")
+
+
 def test_settings_of_git_on_the_host_judge_no_signature(lab: Lab) -> None:
     lab.commit("one", "mallory")
     judge = lab.folder / "judge"

@@ -17,7 +17,7 @@ from ..type_checking import TYPE_CHECKING
 from . import bundle_layout
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Mapping
 
     from .context import Context
 
@@ -42,6 +42,12 @@ class UnfitError(Exception):
     """The bundle can't be used; `hint` says what to do."""
 
     option = OPTION
+    title = "bundle"
+    # Whether nothing answered at all.
+    silent = False
+    # What to do where it is of another lock, or without the host's platform.
+    of_this_lock = _ANOTHER
+    of_platform = "`provision bundle DIR`, without --platform or with --platform {0}"
 
     def __init__(self, message: str, hint: str = _ANOTHER) -> None:
         super().__init__(f"{self.option}: {message}")
@@ -176,7 +182,7 @@ def _other(name: str, place: str) -> UnfitError:
             "`provision bundle --apply DELTA BUNDLE` makes the whole one",
         )
     return UnfitError(
-        f"the bundle {place} is unfinished", "the same `provision bundle` again goes on with it"
+        f"the bundle {place} is unfinished", "the same `provision bundle` again resumes it"
     )
 
 
@@ -258,18 +264,24 @@ def _size(context: Context, folder: str, path: str) -> int | None:
 
 
 def misfit(
-    place: str, lock: str, platforms: list[str], digest: str | None, platform: dict[str, Any]
+    found: Mapping[str, Any],
+    digest: str | None,
+    platform: Mapping[str, Any],
+    unfit: type[UnfitError] = UnfitError,
 ) -> UnfitError | None:
-    """Why a bundle is none for a host with this lock's digest and platform; None where it is."""
-    place = place.replace("file://", "")
-    if lock != digest:
-        return UnfitError(
-            f"the bundle {place} is of another lock: {lock}, and this project's is {digest}"
+    """Why what is {place, lock, platforms} is none for a host with this lock's digest and platform,
+    as an error of this kind; None where it is.
+    """
+    named = f"the {unfit.title} {found['place'].replace('file://', '')}"
+    if found["lock"] != digest:
+        return unfit(
+            f"{named} is of another lock: {found['lock']}, and this project's is {digest}",
+            unfit.of_this_lock,
         )
-    name = bundle_layout.platform_id(platform)
-    if name not in platforms:
-        return UnfitError(
-            f"the bundle {place} has nothing for {name}; it is for {', '.join(platforms)}",
-            f"`provision bundle DIR`, without --platform or with --platform {name}",
+    name = bundle_layout.platform_id(dict(platform))
+    if name not in found["platforms"]:
+        return unfit(
+            f"{named} has nothing for {name}; it is for {', '.join(found['platforms'])}",
+            unfit.of_platform.format(name),
         )
     return None

@@ -6,21 +6,23 @@ Unlike a bundle it has its files from the servers that the lock names, which the
 
 from __future__ import annotations
 
-from ..type_checking import TYPE_CHECKING
 from . import bundle, bundle_layout
 from .origin import DIRECT
 
-if TYPE_CHECKING:
-    from typing import Any, Mapping
-
 OPTION = "gpu_cache"
 FALLBACK = "gpu_cache_fallback"
+_BRING = (
+    "`ansible-playbook cache.yml -i lab` in this project brings the cache to this lock; a run "
+    "with --limit leaves it as it is, unless that names it: --limit gpu07,gpu_cache"
+)
 
 
 class UnfitError(bundle.UnfitError):
     """The cache can't be used. silent: it did not answer at all."""
 
     option = OPTION
+    title = "cache"
+    of_this_lock = of_platform = _BRING
 
     def __init__(self, message: str, hint: str, *, silent: bool = False) -> None:
         super().__init__(message, hint)
@@ -64,19 +66,3 @@ def read(wish: str) -> bundle.Bundle:
         return bundle.parse(place, data)
     except bundle.UnfitError as error:
         raise UnfitError(str(error).partition(": ")[2], error.hint) from error
-
-
-def check(found: Mapping[str, Any], digest: str | None, platform: Mapping[str, Any]) -> None:
-    """UnfitError for a cache, {place, lock, platforms}, of another lock or platform."""
-    name = bundle_layout.platform_id(dict(platform))
-    if found["lock"] != digest:
-        why = f"serves another lock: {found['lock']}, and this project's is {digest}"
-    elif name not in found["platforms"]:
-        why = f"has nothing for {name}; it is for {', '.join(found['platforms'])}"
-    else:
-        return
-    raise UnfitError(
-        f"the cache {found['place']} {why}",
-        "`ansible-playbook cache.yml -i lab` in this project brings the cache to this lock; a run "
-        "with --limit leaves it as it is, unless that names it: --limit gpu07,gpu_cache",
-    )

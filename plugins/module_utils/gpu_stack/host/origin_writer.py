@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PARTS = DIRECTORY + "/sources.list.d"
 KEYS = DIRECTORY + "/keys"
 OWN_PARTS = "/etc/apt/sources.list.d"
+OWN_SETTINGS = "/etc/apt/apt.conf.d"
+OWN_MAIN = "/etc/apt/apt.conf"
 LISTS = DIRECTORY + "/lists"
 # In which CUDA's role names the local installer that it has unpacked meanwhile.
 LOCAL_SOURCE = "/etc/apt/sources.list.d/provision-cuda.sources"
@@ -55,32 +57,21 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _its(params: dict[str, Any]) -> Origin:
     """Where this host takes everything from, by a bundle or the fleet's cache; RefusalError."""
-    if params["bundle"]:
-        found = _found(params["bundle"], params["lock_digest"])
-        return Origin(found.place, found.by_hash, "")
-    fallback = params["fallback"]
-    try:
-        found = cache.read(params["cache"])
-        cache.check(found._asdict(), params["lock_digest"], platform.look(Context()))
-    except cache.UnfitError as error:
-        if error.silent and fallback == DIRECT:
-            return Origin("", {}, fallback)
-        raise RefusalError(f"{error}. To do: {error.hint}") from error
-    return Origin(found.place, found.by_hash, fallback)
-
-
-def _found(wish: str, digest: str) -> bundle.Bundle:
-    """The bundle that the wish names, for this host and lock; RefusalError."""
     context = Context()
+    unfit = bundle.UnfitError if params["bundle"] else cache.UnfitError
+    fallback = "" if params["bundle"] else params["fallback"]
     try:
-        found = bundle.read(context, wish)
-        of_host = platform.look(context)
-        error = bundle.misfit(found.place, found.lock, found.platforms, digest, of_host)
-    except bundle.UnfitError as unfit:
-        error = unfit
-    if error is not None:
-        raise RefusalError(f"{error}. To do: {error.hint}")
-    return found
+        found = (
+            bundle.read(context, params["bundle"]) if not fallback else cache.read(params["cache"])
+        )
+        error = bundle.misfit(found._asdict(), params["lock_digest"], platform.look(context), unfit)
+    except bundle.UnfitError as refused:
+        error = refused
+    if error is None:
+        return Origin(found.place, found.by_hash, fallback)
+    if fallback == DIRECT and error.silent:
+        return Origin("", {}, fallback)
+    raise RefusalError(f"{error}. To do: {error.hint}")
 
 
 def write(its: Origin, sources: Sequence[Mapping[str, Any]], stack: Mapping[str, Any]) -> None:
@@ -169,22 +160,33 @@ def _keep_own_sources() -> None:
 
 
 def _configuration(place: str) -> str:
-    """apt's settings. Packages are kept where they ever are: apt compares their hashes."""
+    """apt's settings. Packages are kept where they ever are: apt compares their hashes.
+
+    apt reads APT_CONFIG before the host's own settings, which would then have the last word: so
+    they are read from here, before what leads the run, and not once more.
+    """
     head = "// Written by provision, for one run: where apt takes everything from.\n"
     if not place:
         return head
+    server = urlsplit(place)
+    # The host's proxy leads out of the lab; one that it has for this very server counts.
+    proxy = f"Acquire::{server.scheme}::Proxy::{server.hostname}"
+    before = [f'{proxy} "DIRECT";'] if server.hostname else []
+    own = [
+        *([f'#include "{OWN_SETTINGS}/";'] if os.path.isdir(OWN_SETTINGS) else []),
+        *([f'#include "{OWN_MAIN}";'] if os.path.isfile(OWN_MAIN) else []),
+    ]
     settings = {
+        "Dir::Etc::Parts": "/dev/null",
+        "Dir::Etc::Main": "/dev/null",
         "Dir::Etc::SourceList": "/dev/null",
         "Dir::Etc::SourceParts": PARTS,
         "Dir::State::Lists": LISTS,
         "Dir::Cache::pkgcache": DIRECTORY + "/pkgcache.bin",
         "Dir::Cache::srcpkgcache": DIRECTORY + "/srcpkgcache.bin",
     }
-    server = urlsplit(place)
-    if server.hostname:
-        # The host's proxy leads out of the lab.
-        settings[f"Acquire::{server.scheme}::Proxy::{server.hostname}"] = "DIRECT"
-    return head + "".join(f'{name} "{value}";\n' for name, value in settings.items())
+    after = [f'{name} "{value}";' for name, value in settings.items()]
+    return head + "".join(line + "\n" for line in [*before, *own, *after])
 
 
 def fetch_lists(its: Origin, wait: int) -> None:
