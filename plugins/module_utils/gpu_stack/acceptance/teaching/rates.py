@@ -29,8 +29,8 @@ OF_PUBLISHED = {"fp32_tflops": 0.35, "fp16_tensor_tflops": 0.3}
 # {unit: (how far below like cards, how far below its own past a card may be)}, as shares of the
 # median. Equal cards differ by 8 % on the average of many programs and clusters
 # (https://arxiv.org/abs/2208.11035); one card differs less from itself. Images a second depend on
-# the host as well, and copies on which socket a card is at.
-ORDINARY = {"TFLOP/s": (0.15, 0.1), "images/s": (0.18, 0.15)}
+# the host as well, copies on which socket a card is at, and a disk on its age and its other users.
+ORDINARY = {"TFLOP/s": (0.15, 0.1), "images/s": (0.18, 0.15), "MB/s": (0.5, 0.5)}
 OTHERS = (0.3, 0.25)
 # Of a card's own values, how many count; of those of hosts outside this run, how old one may be.
 LAST = 20
