@@ -26,6 +26,23 @@ options:
     description: How long the burn-in of C(level=long) takes.
     type: float
     default: 60
+  in_use:
+    description:
+      - What is loaded where somebody computes on a GPU of the host. With C(others) that GPU is left
+        alone, with C(nothing) every GPU of the host and its disk.
+    type: str
+    choices: [others, nothing]
+    default: others
+  patience:
+    description: Minutes after which no other program is begun but the burn-in of C(level=long).
+      What was not asked then says so, and is never a pass.
+    type: float
+    default: 8
+  data_path:
+    description: The folder in which a file is written and read back above C(level=quick), where
+      programs will read their data. Without it C(/var/tmp). No part of it may be a link.
+    type: str
+    default: ""
   programs:
     description: The programs that TensorFlow runs, by their file names. The action plugin, which is
       the ordinary way, sends them, and sets I(python) and I(variables).
@@ -75,6 +92,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance
     judge,
     levels,
     machine,
+    storage,
     words,
     work,
 )
@@ -90,6 +108,9 @@ def main() -> None:
             "declared": {"type": "int", "default": 0},
             "level": {"type": "str", "choices": list(levels.LEVELS), "default": levels.QUICK},
             "minutes": {"type": "float", "default": 60},
+            "in_use": {"type": "str", "choices": list(levels.IN_USE), "default": levels.OTHERS},
+            "patience": {"type": "float", "default": levels.PATIENCE},
+            "data_path": {"type": "str", "default": ""},
             "programs": {"type": "dict", "default": {}},
             "python": {"type": "path", "default": "/opt/tensorflow/current/bin/python"},
             "variables": {"type": "path", "default": "/etc/provision/gpu.env"},
@@ -103,9 +124,17 @@ def main() -> None:
     if level != levels.QUICK and not module.check_mode:
         given = (module.params[name] for name in ("programs", "python", "variables"))
         runner = Runner(context, *given)
-        minutes = module.params["minutes"]
-        taken = functools.partial(machine.taken, context)
-        done = work.look(facts, level, runner, minutes, taken)
+        nothing = module.params["in_use"] == levels.NOTHING
+        done = work.look(
+            facts,
+            level,
+            runner,
+            module.params["minutes"],
+            functools.partial(machine.taken, context),
+            strangers=functools.partial(machine.strangers, context) if nothing else None,
+            patience=module.params["patience"],
+            disk=functools.partial(storage.measure, module.params["data_path"]),
+        )
         # What the load has brought to light: a card that is lost, an Xid, heat.
         facts = dict(machine.look(context), work=done)
     verdict = judge.judge(facts, module.params["declared"])

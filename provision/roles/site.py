@@ -57,6 +57,18 @@ def _count(value: object) -> str | None:
     return "a host can't have fewer than none" if isinstance(value, int) and value < 0 else None
 
 
+def _minutes(value: object) -> str | None:
+    """What is wrong with an acceptance's time, or None."""
+    return "it must be at least 1" if isinstance(value, int) and value < 1 else None
+
+
+def _folder(value: object) -> str | None:
+    """What is wrong with the path of a folder, or None."""
+    if not value or str(value).startswith("/"):
+        return None
+    return "it must be an absolute path, as /data"
+
+
 def _seconds(value: object) -> str | None:
     """What is wrong with a time-out, or None. Ansible takes 0 for no limit."""
     return "a look needs a limit of at least 10" if isinstance(value, int) and value < 10 else None
@@ -95,6 +107,20 @@ class SiteOptions(Options):
     gpu_accept: Literal["never", "quick", "normal"] = option("never")
     """Whether every run ends with an acceptance of the host's GPUs, as `provision accept` with this
     level. A host with a GPU that is not well is then a failed host of the run.
+    """
+    gpu_accept_in_use: Literal["others", "nothing"] = option("others")
+    """What an acceptance of the level normal or long loads on a host where somebody computes.
+    others: its GPUs that nobody uses. nothing: none of it; each GPU is named with the reason.
+    """
+    gpu_accept_patience: int = option(8, reads=_minutes)
+    """Minutes after which an acceptance begins no other program but the burn-in. A program that was
+    begun ends by its own limit, so the level normal takes at most about two minutes longer; what
+    was not asked says so.
+    """
+    gpu_accept_data_path: str = option("", example="/data", reads=_folder)
+    """The folder from which the host's programs read their data: an acceptance of the level normal
+    or long writes a file without a name there, of at most 512 MiB, and measures how fast it is read
+    back. No part of the path may be a link. Empty: /var/tmp.
     """
     gpu_bundle: str = option("", looked_at=True, example="/media/stick/lab", reads=_bundle)
     """A bundle (`provision bundle`) from which the host takes everything that it would fetch: its

@@ -46,6 +46,8 @@ ACCEPTANCE = (
 )
 # What judges what TensorFlow did.
 WORK = ("checks/computing.py", "checks/training.py", "checks/kept.py")
+# What the host itself says and does for its cards: a judge of both parts.
+FEEDING = "checks/feeding.py"
 
 # What judges figures on the controller, below gpu_stack/acceptance/teaching: file -> its tests.
 TEACHING = {
@@ -129,5 +131,6 @@ TARGETS = (
         _acceptance(path, "work_words", "training", "computing", "work", "training_work")
         for path in WORK
     ),
+    _acceptance(FEEDING, "words", "work_words", "judge", "computing"),
     *(_acceptance(f"teaching/{name}.py", *tests) for name, tests in TEACHING.items()),
 )

@@ -24,6 +24,13 @@ class Level(str, enum.Enum):
     long = "long"
 
 
+class InUse(str, enum.Enum):
+    """What is loaded where somebody computes: acceptance/levels.py too."""
+
+    others = "others"
+    nothing = "nothing"
+
+
 @takes_run_options(without={"tags", "skip_tags", "deep"})
 def accept(
     *,
@@ -41,6 +48,13 @@ def accept(
     minutes: Annotated[
         float | None, typer.Option(metavar="N", help="How long --level long takes.", min=1)
     ] = None,
+    in_use: Annotated[
+        InUse | None,
+        typer.Option(
+            help="Where somebody computes on a host: load its other GPUs, or nothing of it. "
+            "Else as gpu_accept_in_use says, others by default."
+        ),
+    ] = None,
     request: RunRequest,
 ) -> None:
     """Judge every GPU, and name one that is ill with the next action.
@@ -51,7 +65,7 @@ def accept(
     """
     project = request.project
     options = replace(
-        request.options, extra_vars=[*request.options.extra_vars, *_asked(level, minutes)]
+        request.options, extra_vars=[*request.options.extra_vars, *_asked(level, minutes, in_use)]
     )
     running.check_fresh(project)
     quiet = not (request.verbose or options.ask_become_pass) or request.as_json
@@ -69,10 +83,20 @@ def accept(
     raise typer.Exit(code)
 
 
-def _asked(level: Level, minutes: float | None) -> list[str]:
-    """The playbook's variables. Raises InputError for minutes without the level long."""
+def _asked(level: Level, minutes: float | None, in_use: InUse | None) -> list[str]:
+    """The playbook's variables. Raises InputError for what says nothing of this level."""
+    asked = [f"gpu_accept_level={level.value}"]
+    if in_use is not None and level is Level.quick:
+        raise InputError(
+            "--in-use is what is loaded, and --level quick loads nothing",
+            where="--in-use",
+            got=f"--level {level.value}",
+            hint=f"--level normal --in-use {in_use.value}",
+        )
+    if in_use is not None:
+        asked.append(f"gpu_accept_in_use={in_use.value}")
     if minutes is None:
-        return [f"gpu_accept_level={level.value}"]
+        return asked
     if level is not Level.long:
         raise InputError(
             "--minutes is how long --level long takes",
@@ -80,7 +104,7 @@ def _asked(level: Level, minutes: float | None) -> list[str]:
             got=f"--level {level.value}",
             hint=f"--level long --minutes {minutes:g}",
         )
-    return [f"gpu_accept_level={level.value}", f"gpu_accept_minutes={minutes:g}"]
+    return [*asked, f"gpu_accept_minutes={minutes:g}"]
 
 
 def _write(path: Path, data: bytes, option: str) -> None:

@@ -79,9 +79,16 @@ def machine(
         },
         "log": {"xids": [], "cards": {}},
         "shared_memory": 64 * 2**30,
+        "cpus": cpus(),
         "simulated": False,
         "container": False,
     }
+
+
+def cpus(driver: str = "intel_pstate", governor: str = "performance", **more: Any) -> Facts:
+    """What a server's kernel says of its CPUs' clocks, in MHz."""
+    clocks = {"now": [2100, 3400], "most": 3500, "allowed": 3500}
+    return {"driver": driver, "governors": {governor: 64}, **clocks, **more}
 
 
 def _function(gpu: dict[str, Any], lanes: int) -> dict[str, Any]:
@@ -232,6 +239,9 @@ def healthy() -> dict[str, Facts]:
     passed["bus"].append(passed["bus"][0] | given | {"bridges": ["0000:ae:00.0"]})
     made["a card that a virtual machine has"] = passed
     made["no GPU"] = machine(count=0)
+    for words, said in clocks().items():
+        made[words] = machine(count=1)
+        made[words]["cpus"] = said
     virtual = machine("Tesla T4", 1)
     virtual["log"] = None
     virtual["shared_memory"] = None
@@ -243,6 +253,22 @@ def healthy() -> dict[str, Facts]:
         made[name] = machine()
         made[name]["log"]["xids"] = events
     return made
+
+
+def clocks() -> dict[str, Facts | None]:
+    """What hosts say of their CPUs, by a word for each; nobody is accused for any."""
+    one: Facts = {"now": [800], "allowed": 2400}
+    return {
+        "no cpufreq": None,
+        "powersave of Intel's own": cpus(governor="powersave"),
+        "powersave of AMD's own": cpus("amd-pstate-epp", "powersave"),
+        "powersave of the kernel": cpus("acpi-cpufreq", "powersave", **one),
+        "powersave on some": cpus(
+            "amd-pstate", governors={"schedutil": 60, "powersave": 4}, now=[400, 3000]
+        ),
+        "no clock is said": cpus("cppc_cpufreq", "ondemand", now=[], most=None, allowed=None),
+        "no driver is said": {**cpus(), "driver": None},
+    }
 
 
 def programs_at_fault() -> dict[str, list[Facts]]:

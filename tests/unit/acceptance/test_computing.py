@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from gpu_stack.acceptance import judge, words
-from gpu_stack.acceptance.checks import computing
+from gpu_stack.acceptance.checks import computing, feeding
 
 from tests.unit.acceptance import trained
 from tests.unit.acceptance.machines import MODELS
@@ -47,7 +47,7 @@ def test_a_fault_of_the_work_is_named_by_its_own_check_alone(fault: WorkFault) -
 
 def test_every_check_of_the_work_has_a_fault() -> None:
     named = {fault.red[0] for fault in WORK_FAULTS.values()}
-    checks = (*computing.HOST, *computing.GPU, *judge.LONG_OF_GPU)
+    checks = (*feeding.WORK_HOST, *computing.HOST, *computing.GPU, *judge.LONG_OF_GPU)
     # These report and do not judge.
     assert {name for name, _ in checks} - named == {
         "rate_float32", "rate_float16", "copy_to", "copy_back"

@@ -6,6 +6,8 @@ import faulthandler
 import os
 import signal
 import struct
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -189,6 +191,69 @@ def test_a_driver_that_does_not_say_who_computes_does_not_say_nobody(
             nvml.at_work(card["uuid"], path)
     else:
         assert [entry["pid"] for entry in card["processes"]] == nvml.at_work(card["uuid"], path)
+
+
+def test_who_computes_is_said_of_several_cards(library: tuple[str, Path]) -> None:
+    path, config = library
+    config.write_text(gpu.Simulated(count=2, processes=((1, 100),)).text(), "ascii")
+    first, second = (card["uuid"] for card in nvml.read(path)["gpus"])
+    unknown = "GPU-00000000-0000-0000-0000-000000000000"
+    found = nvml.at_work_on([first, second, unknown], path)
+    assert found == {first: [1], second: [], unknown: None}
+    assert nvml.at_work(first, path) == [1]
+
+
+def says(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
+    """What NVML says of who computes, one time after the other."""
+    given = iter(answers)
+
+    def call(_work: Any, _seconds: float) -> Any:
+        answer = next(given)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(machine.bounded, "call", call)
+    monkeypatch.setattr(machine, "SETTLED", 0)
+
+
+def test_the_acceptances_own_programs_are_no_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor what those start. Process 1 is somebody else's, with the user's name."""
+    argv = [sys.executable, "-c", "import subprocess, time; p = subprocess.Popen(['sleep', '60']); "
+            "print(p.pid, flush=True); p.wait()"]  # fmt: skip
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        inner = int(program.stdout.readline())
+        try:
+            says(monkeypatch, {"a": [program.pid, inner, os.getpid()], "b": [], "c": [1, inner]})
+            assert machine.strangers(Context(), ["a", "b", "c"]) == {"c": "in use: root"}
+        finally:
+            os.kill(inner, signal.SIGKILL)
+
+
+def test_a_program_that_has_just_ended_is_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = 2**22 + 7
+    says(monkeypatch, {"a": [gone]}, {"a": []})
+    assert machine.strangers(Context(), ["a"]) == {}
+    # A process that can't be seen from here is somebody's.
+    says(monkeypatch, {"a": [gone]}, {"a": [gone]})
+    assert machine.strangers(Context(), ["a"]) == {"a": "in use: an unknown user"}
+
+
+def test_what_is_not_said_does_not_say_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    unsaid = "the driver does not say who uses it"
+    says(monkeypatch, {"a": None, "b": []})
+    assert machine.strangers(Context(), ["a", "b"]) == {"a": unsaid}
+    for error in (bounded.SilentError("no answer"), bounded.EndedError("signal 11")):
+        says(monkeypatch, error)
+        assert machine.strangers(Context(), ["a", "b"]) == {"a": unsaid, "b": unsaid}
+
+
+@pytest.mark.parametrize(("name", "ours"), [("(sleep)", True), ("(a) 1 b)", True), ("", False)])
+def test_a_process_is_ours_by_its_parents(tmp_path: Path, name: str, ours: bool) -> None:
+    put(tmp_path, "proc/77/stat", f"77 {name} S {os.getpid()} 77 77\n" if name else "")
+    put(tmp_path, "proc/78/stat", "78 (x) S 77 78 78\n")
+    assert machine._ours(Context(root=str(tmp_path)), 78) is ours
 
 
 def test_a_library_that_is_missing_is_an_answer() -> None:

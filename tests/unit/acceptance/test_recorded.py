@@ -33,7 +33,8 @@ NOT_ASKED = {"visible"}
 
 def idle() -> dict[str, Any]:
     facts: dict[str, Any] = copy.deepcopy(RECORDED["idle"])
-    return facts
+    # Recorded before the clock of the CPUs was asked for; nor was a file read.
+    return {**facts, "cpus": None}
 
 
 def at_work() -> dict[str, Any]:
@@ -42,7 +43,7 @@ def at_work() -> dict[str, Any]:
     host = {name: dict(answers.pop(name), order=["0"]) for name in OF_HOST}
     work = {
         "level": "long", "kind": "GPU", "missing": None, "skipped": {}, "order": ["0"],
-        "host": host, "cards": {"0": answers},
+        "host": host, "cards": {"0": answers}, "late": {}, "storage": None,
     }  # fmt: skip
     return dict(idle(), work=work)
 

@@ -12,7 +12,7 @@ from gpu_stack.acceptance import findings, judge
 
 from tests.collection import ROOT
 from tests.unit.acceptance.machines import FAULTS, healthy, machine
-from tests.unit.acceptance.work_edges import COMPUTING, KEPT, OF_FAULTS, TRAINING
+from tests.unit.acceptance.work_edges import COMPUTING, KEPT, OF_FAULTS, STORAGE, TRAINING
 
 SCHEMA = json.loads((ROOT / "docs/schemas/acceptance-1.json").read_text("utf-8"))
 # jsonschema.validate would check the schema itself each time.
@@ -35,7 +35,7 @@ def test_every_verdict_fits_the_schema() -> None:
 
 
 def test_the_verdict_on_what_tensorflow_did_fits_it_too() -> None:
-    for edge in {**OF_FAULTS, **COMPUTING, **TRAINING, **KEPT}.values():
+    for edge in {**OF_FAULTS, **COMPUTING, **TRAINING, **KEPT, **STORAGE}.values():
         valid(judge.judge(edge.facts()))
 
 

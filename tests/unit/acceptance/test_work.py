@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import pytest
-from gpu_stack.acceptance import work
+from gpu_stack.acceptance import judge, words, work
 
 from tests.unit.acceptance import trained
 from tests.unit.acceptance.machines import machine
@@ -140,6 +140,160 @@ def test_a_card_on_which_somebody_begins_is_asked_nothing_more() -> None:
     assert runner.of("burn") == [first]
     assert answers["host"]["listed"]["order"] == ["0", "1"]
     assert answers["host"]["copies"]["order"] == ["0"]
+
+
+def strangers(**users: str) -> Any:
+    """For work.look's: {index: who computes there}, as g1="in use: ada"."""
+    index = {f"GPU-0000000{name[1:]}-1111-2222-3333-444444444444": word
+             for name, word in users.items()}  # fmt: skip
+    return lambda uuids: {uuid: index[uuid] for uuid in uuids if uuid in index}
+
+
+USED = {"processes": [{"pid": 7, "kind": "compute", "used": 1, "user": "ada"}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "own"),
+    [(USED, "in use: ada"), ({"processes": None}, "the driver does not say who uses it")],
+)
+def test_with_nothing_a_host_in_use_is_left_alone_whole(change: dict[str, Any], own: str) -> None:
+    facts, runner = machine(count=4), Recorder()
+    facts["nvml"]["gpus"][1].update(change)
+    facts["nvml"]["gpus"][2].update(mig={"mode": 1, "pending": 1, "instances": []})
+    facts["nvml"]["gpus"][3].update(error="GPU is lost")
+    disk: list[None] = []
+    answers = look(facts, runner, strangers=strangers(), disk=lambda: disk.append(None))
+    assert answers["skipped"] == {
+        "0": "GPU 1: " + own, "1": own, "2": "MIG is on", "3": "the card does not answer",
+    }  # fmt: skip
+    assert (runner.asked, disk, answers["order"]) == ([], [], [])
+    assert answers["storage"] is None
+
+
+def test_with_nothing_a_user_of_an_instance_counts() -> None:
+    """MIG alone keeps a card from being loaded, and whoever computes there the others as well."""
+    facts, runner = machine(count=2), Recorder()
+    facts["nvml"]["gpus"][0].update(USED, mig={"mode": 1, "pending": 1, "instances": ["x"]})
+    assert look(facts, runner, strangers=strangers())["skipped"] == {
+        "0": "in use: ada", "1": "GPU 0: in use: ada",
+    }  # fmt: skip
+    assert runner.asked == []
+
+
+def test_with_nothing_a_display_and_a_lost_card_are_nobody() -> None:
+    facts, runner = machine(count=3), Recorder()
+    facts["nvml"]["gpus"][0]["processes"] = [{"pid": 7, "kind": "graphics", "used": 1}]
+    facts["nvml"]["gpus"][1] = {"index": 1, "error": "GPU is lost"}
+    asked: list[list[str]] = []
+
+    def nobody(uuids: list[str]) -> dict[str, str]:
+        asked.append(uuids)
+        return {}
+
+    answers = look(facts, runner, strangers=nobody)
+    assert answers["skipped"] == {"1": "the card does not answer"}
+    assert len(runner.of("product")) == 2
+    # Of all cards that answer, before each program.
+    assert {len(uuids) for uuids in asked} == {2}
+    assert len(asked) >= len(runner.asked)
+
+
+def test_with_nothing_whoever_begins_ends_the_loading_of_all() -> None:
+    facts, runner = machine(count=2), Recorder()
+    first, second = uuids(facts)
+
+    def ada(wanted: list[str]) -> dict[str, str]:
+        assert wanted == [first, second]
+        return {second: "in use: ada"} if runner.of("copies") else {}
+
+    answers = look(facts, runner, "long", strangers=ada, disk=lambda: {"place": "/x"})
+    assert answers["skipped"] == {"0": "GPU 1: in use: ada", "1": "in use: ada"}
+    assert runner.asked[-1][0] == "copies"
+    # What was measured before stands.
+    assert set(answers["cards"]["0"]) == {*work.ON_EACH, *work.ON_EACH_REAL}
+    assert answers["storage"] == {"place": "/x"}
+    assert (runner.of("burn"), "dense" in answers["host"]) == ([], False)
+
+
+def test_with_nothing_who_comes_while_cards_are_asked_ends_that_for_all() -> None:
+    facts, runner = machine(count=2), Recorder()
+    first, second = uuids(facts)
+    answers = look(
+        facts, runner,
+        strangers=lambda _: {second: "in use: ada"} if ("xla", first, 1) in runner.asked else {},
+    )  # fmt: skip
+    assert answers["skipped"] == {"0": "GPU 1: in use: ada", "1": "in use: ada"}
+    assert "convolution" not in answers["cards"]["0"]
+    assert runner.of("copies") == []
+
+
+class Clock:
+    """A clock that goes on by a minute for each program that was asked."""
+
+    def __init__(self, runner: Recorder) -> None:
+        self.runner = runner
+
+    def __call__(self) -> float:
+        return 100.0 + 60 * len(self.runner.asked)
+
+
+def test_after_the_patience_no_other_program_is_begun() -> None:
+    facts, runner = machine(count=1), Recorder()
+    answers = look(facts, runner, patience=5, clock=Clock(runner))
+    assert [name for name, _, _ in runner.asked] == ["listed", "product", "pattern", "xla",
+                                                     "convolution"]  # fmt: skip
+    assert answers["late"]["0"] == ["pipeline", "dense", "resnet", "growth", "by_uuid", "by_index"]
+    assert answers["late"]["host"] == ["copies", "mirrored", "checkpoints", "export", "dense"]
+    # Nobody has taken the card.
+    assert answers["skipped"] == {}
+
+
+def test_the_patience_is_of_eight_minutes() -> None:
+    facts, runner = machine(count=1), Recorder()
+    look(facts, runner, clock=Clock(runner))
+    assert len(runner.asked) == 8
+
+
+def test_late_is_no_fault_and_no_pass() -> None:
+    facts, runner = machine(count=2), Recorder()
+    work_ = look(facts, runner, patience=0)
+    verdict = judge.judge(dict(facts, work=work_))
+    assert runner.asked == []
+    names = {name for name, _ in (*judge.WORK_OF_HOST, *judge.WORK_OF_GPU)}
+    checks = [*verdict["checks"], *(check for gpu in verdict["gpus"] for check in gpu["checks"])]
+    states = {check["state"] for check in checks if check["check"] in names}
+    assert states == {"not applicable"}
+    entry = {"status": "ok", "message": "", "acceptance": verdict}
+    line = words.host("gpu01", entry)[-1]
+    assert line.startswith("  not asked for want of time: checkpoints, convolution, copies, ")
+    assert [gpu["left_alone"] for gpu in verdict["gpus"]] == [None, None]
+
+
+def test_the_burn_in_and_second_tries_are_never_late() -> None:
+    facts, runner = machine(count=1), Recorder()
+    wrong = card("x", "GPU")["product"]
+    wrong["facts"]["float32"]["error"] = 1.0
+    runner.answers["product", uuids(facts)[0]] = [wrong]
+    answers = look(facts, runner, "long", patience=2, clock=Clock(runner))
+    asked = [name for name, _, _ in runner.asked]
+    assert asked == ["listed", "product", "product", "burn"]
+    assert answers["cards"]["0"]["product"]["first"] is wrong
+    assert "burn" not in answers["late"]["0"]
+
+
+def test_stand_ins_have_no_end() -> None:
+    facts, runner = machine(count=1), Recorder()
+    facts["simulated"] = True
+    answers = look(facts, runner, patience=0, clock=Clock(runner))
+    assert answers["late"] == {}
+    assert set(answers["cards"]["0"]) == set(work.ON_EACH)
+
+
+def test_a_file_is_read_before_anything_is_loaded() -> None:
+    facts, runner = machine(count=1), Recorder()
+    at: list[int] = []
+    look(facts, runner, disk=lambda: at.append(len(runner.asked)))
+    assert at == [0]
 
 
 def test_a_suspect_that_somebody_has_taken_is_not_asked_again() -> None:

@@ -10,13 +10,13 @@ import pytest
 from gpu_stack.acceptance import judge
 
 from tests.unit.acceptance.test_words import described
-from tests.unit.acceptance.work_edges import COMPUTING, KEPT, OF_FAULTS, TRAINING, Edge
+from tests.unit.acceptance.work_edges import COMPUTING, KEPT, OF_FAULTS, STORAGE, TRAINING, Edge
 
 GOLDEN = Path(__file__).with_name("verdicts_of_work.txt")
 OF_HOST = {name for name, _ in judge.WORK_OF_HOST}
 OF_GPU = {name for name, _ in (*judge.WORK_OF_GPU, *judge.LONG_OF_GPU)}
 TOLD = ("verdict", "action", "level", "stand_in", "tensorflow")
-EDGES = {**OF_FAULTS, **COMPUTING, **TRAINING, **KEPT}
+EDGES = {**OF_FAULTS, **COMPUTING, **TRAINING, **KEPT, **STORAGE}
 # {name: (GPUs, whether CPU devices stand in for them)}
 HEALTHY = {"one GPU": (1, False), "three GPUs": (3, False), "three stand-ins": (3, True)}
 PAGES = [*HEALTHY, *EDGES]

@@ -18,6 +18,7 @@ from tests.unit.acceptance.worked import (
     of_host,
     once,
     product_of,
+    stored,
     worked,
 )
 
@@ -173,6 +174,31 @@ def _without_room(log: list[str], program: str, index: str | None = "1") -> Edge
 
     return Edge(change)
 
+
+def _late(**late: list[str]) -> Edge:
+    """The programs that were not begun: of the host, one=, of card 1."""
+
+    def change(work: dict[str, Any]) -> None:
+        work["late"] = {{"one": "1"}.get(whose, whose): names for whose, names in late.items()}
+        for program in late.get("host", []):
+            del work["host"][program]
+        for program in late.get("one", []):
+            del work["cards"]["1"][program]
+
+    return Edge(change)
+
+
+STORAGE = {
+    "a hard disk": Edge(stored(kind="hard disk", seconds=4.0)),
+    "a RAID of two kinds": Edge(stored(kind="nvme+ssd")),
+    "read in no time": Edge(stored(seconds=0.0)),
+    "a disk that is full": Edge(stored(kind=None, bytes=0, unfit="/data is full")),
+    "a file of stand-ins": Edge(lambda _: None, 3, simulated=True),
+    "two MiB are wrong": Edge(stored(place="/data", wrong=2)),
+    "all together was late": _late(host=["copies", "mirrored", "resnet", "dense"]),
+    "what is kept was late": _late(host=["checkpoints", "export"]),
+    "one card was late": _late(one=["xla", "by_uuid", "growth", "dense", "resnet", "pipeline"]),
+}
 
 COMPUTING = {
     "no memory for ResNet-50": _without_room(OOM, "resnet"),

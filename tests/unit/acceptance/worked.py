@@ -48,6 +48,16 @@ def card(pci: str, kind: str) -> dict[str, Any]:
     return answers
 
 
+def storage(**values: Any) -> dict[str, Any]:
+    """As storage.measure returns it: 512 MiB in a quarter of a second, from an NVMe disk."""
+    read = {"place": "/var/tmp", "kind": "nvme", "bytes": 512 * MIB, "seconds": 0.25, "wrong": 0}
+    return {**read, "unfit": None, "error": None, "silent": False, **values}
+
+
+def stored(**values: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda work: work.update(storage=storage(**values))
+
+
 def worked(name: str = "Tesla T4", count: int = 2, *, simulated: bool = False) -> Facts:
     """A healthy machine whose cards were all free, at the level normal."""
     facts = machine(name, count)
@@ -73,6 +83,8 @@ def worked(name: str = "Tesla T4", count: int = 2, *, simulated: bool = False) -
             ),
         },
         "cards": {str(gpu["index"]): card(gpu["pci"], kind) for gpu in gpus},
+        "late": {},
+        "storage": storage() if count else None,
     }
     programs = trained.host(count, kind) if count else {}
     facts["work"]["host"].update({name: answer(**each) for name, each in programs.items()})
@@ -139,6 +151,13 @@ def burnt(**values: Any) -> Callable[[dict[str, Any]], None]:
 
 OTHER = "0000:99:00.0"
 WORK_FAULTS = {
+    "a file comes back changed": WorkFault(stored(wrong=1), ("storage", None, "failed", "service")),
+    "the disk gives an error": WorkFault(
+        stored(error="Input/output error"), ("storage", None, "failed", "service")
+    ),
+    "the disk gives no answer": WorkFault(
+        stored(error="no answer within 60 s", silent=True), ("storage", None, "degraded", "watch")
+    ),
     "wrong float32": WorkFault(
         product_of("float32", error=1.5), ("product", 1, "failed", "service")
     ),

@@ -11,12 +11,16 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
+from ansible_collections.provision.gpu.plugins.modules import gpu_acceptance
 from ansible_collections.provision.gpu.plugins.plugin_utils import examination
-from gpu_stack.acceptance import judge, words
+from gpu_stack.acceptance import judge, levels, words
 from typer.testing import CliRunner
 
 from provision import acceptance, cli
+from provision.cli.commands import accept
 from provision.errors import InputError, MachineError
+from provision.roles.site import SiteOptions
 from tests.unit.acceptance.machines import machine
 from tests.unit.acceptance.test_schema import SCHEMA
 from tests.unit.run import examined
@@ -27,7 +31,7 @@ from ansible.module_utils.basic import AnsibleModule
 module = AnsibleModule(
     {
         "declared": {"type": "int"}, "level": {"type": "str"}, "minutes": {"type": "float"},
-        "packed": {"type": "bool"},
+        "packed": {"type": "bool"}, "in_use": {}, "patience": {}, "data_path": {},
     },
     supports_check_mode=True,
 )
@@ -36,6 +40,9 @@ if "fails" in answer:
     module.fail_json(msg=answer["fails"])
 answer["acceptance"]["declared"] = module.params["declared"]
 answer["acceptance"]["asked"] = [module.params[name] for name in ("level", "minutes")]
+answer["acceptance"]["terms"] = [
+    module.params[name] for name in ("in_use", "patience", "data_path")
+]
 if module.params["packed"]:
     answer["acceptance"] = json.dumps(answer["acceptance"])
 module.exit_json(**answer)
@@ -157,6 +164,45 @@ def test_the_level_reaches_the_host(project: Path, arguments: list[str], asked: 
     code, said = ask(project, "--json", *arguments, says=answer())
     assert code == 0
     assert json.loads(said)["hosts"]["gpu01"]["acceptance"]["asked"] == asked
+
+
+TERMS = {"gpu_accept_in_use": "nothing", "gpu_accept_patience": 20, "gpu_accept_data_path": "/d"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "terms"),
+    [
+        ([], {}, [None, None, None]),
+        ([], TERMS, ["nothing", "20", "/d"]),
+        (["--in-use", "nothing"], {}, ["nothing", None, None]),
+        (["--in-use", "others"], TERMS, ["others", "20", "/d"]),
+    ],
+)
+def test_what_is_spared_reaches_the_host(
+    project: Path, arguments: list[str], variables: dict[str, Any], terms: list[Any]
+) -> None:
+    """The flag is stronger than the inventory, and without either the module's default is."""
+    examined.add_host(project, "gpu01", {"gpu_stack": {"tensorflow": "2.9"}, **variables})
+    code, said = ask(project, "--json", "--level", "normal", *arguments, says=answer())
+    assert code == 0
+    assert json.loads(said)["hosts"]["gpu01"]["acceptance"]["terms"] == terms
+
+
+def test_the_level_quick_loads_nothing_that_could_be_spared(project: Path) -> None:
+    with pytest.raises(InputError, match="--level quick loads nothing"):
+        ask(project, "--in-use", "nothing", says=answer())
+    assert not (project / "report" / "acceptance.json").exists()
+
+
+def test_the_options_say_what_the_module_does_without_them() -> None:
+    defaults = {name: field.default for name, field in SiteOptions.model_fields.items()}
+    assert defaults["gpu_accept_in_use"] == levels.OTHERS
+    assert defaults["gpu_accept_patience"] == levels.PATIENCE
+    documented = yaml.safe_load(gpu_acceptance.DOCUMENTATION)["options"]
+    assert documented["in_use"]["choices"] == list(levels.IN_USE)
+    assert documented["in_use"]["default"] == levels.OTHERS
+    assert documented["patience"]["default"] == levels.PATIENCE
+    assert [each.value for each in accept.InUse] == list(levels.IN_USE)
 
 
 def test_minutes_belong_to_the_level_long(project: Path) -> None:

@@ -7,6 +7,7 @@ from . import figures, levels, own_word, series, topology
 from .checks import (
     computing,
     condition,
+    feeding,
     kept,
     kernel,
     links,
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 
 # Of the verdict; docs/schemas/acceptance-1.json describes it.
 FORMAT = 1
-OF_HOST = (*presence.HOST, *surroundings.HOST)
+OF_HOST = (*presence.HOST, *surroundings.HOST, *feeding.HOST)
 OF_GPU = (
     *presence.GPU, *links.GPU, *memory.GPU, *recovery.GPU, *condition.GPU, *kernel.GPU
 )  # fmt: skip
 # Where an acceptance has loaded the cards.
-WORK_OF_HOST = (*computing.HOST, *training.HOST, *kept.HOST)
+WORK_OF_HOST = (*feeding.WORK_HOST, *computing.HOST, *training.HOST, *kept.HOST)
 WORK_OF_GPU = (*computing.GPU, *training.GPU)
 LONG_OF_GPU = computing.LONG_GPU
 # What is asked of a card that does not answer.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 
 from ..host import platform
 from ..type_checking import TYPE_CHECKING
-from . import bounded, bus, kernel_log, nvml, words
+from . import bounded, bus, cpus, kernel_log, nvml, words
 from .checks.surroundings import SHARED_MEMORY
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 # In seconds. A driver without its daemon starts every card anew, which takes 2 s each.
 NVML_PATIENCE = 60.0
 LOG_PATIENCE = 20
+# Until NVML names a process no more that has ended.
+SETTLED = 0.5
 # A lab's host shares the kernel of the machine that it runs on; its simulated GPU's log is here.
 SIMULATED_LOG = "/etc/gpu-simulated.log"
 
@@ -24,7 +27,7 @@ SIMULATED_LOG = "/etc/gpu-simulated.log"
 def look(
     context: Context, ask: Callable[[], dict[str, Any]] = nvml.read, patience: float = NVML_PATIENCE
 ) -> dict[str, Any]:
-    """{bus, nvml, log, shared_memory, simulated, container}; reads, and changes nothing.
+    """{bus, nvml, log, shared_memory, cpus, simulated, container}; reads, and changes nothing.
 
     `nvml` is as nvml.read returns it; where NVML hangs or crashes, its `error` says so.
     """
@@ -42,6 +45,7 @@ def look(
         "nvml": answer,
         "log": kernel(context),
         "shared_memory": _size(context, SHARED_MEMORY),
+        "cpus": cpus.look(context),
         "simulated": platform.simulated_gpu(context),
         "container": platform.container(context),
     }
@@ -54,6 +58,51 @@ def taken(context: Context, uuid: str) -> str | None:
     except (bounded.SilentError, bounded.EndedError) as error:
         return "NVML does not say who uses it: {0}".format(error)
     return words.in_use([_user(context, pid) for pid in pids])
+
+
+def strangers(context: Context, uuids: list[str]) -> dict[str, str]:
+    """{UUID: who computes there, in words} of these GPUs; programs of this process count for none.
+
+    Also that NVML does not say it.
+    """
+    found = _strangers(context, uuids)
+    pids = [pid for entry in found.values() for pid in entry or []]
+    if any(context.stat("/proc/{0}".format(pid)) is None for pid in pids):
+        # One of ours that has ended meanwhile has no parent any more to know it by. Where it is
+        # named again it is a process that can't be seen from here.
+        time.sleep(SETTLED)
+        found = _strangers(context, uuids)
+    told = {}
+    for uuid, entry in found.items():
+        if entry is None:
+            word: str | None = words.UNSAID
+        else:
+            word = words.in_use([_user(context, pid) for pid in entry])
+        if word:
+            told[uuid] = word
+    return told
+
+
+def _strangers(context: Context, uuids: list[str]) -> dict[str, list[int] | None]:
+    """{UUID: pids that are none of ours}; None where NVML does not say it."""
+    try:
+        found = bounded.call(lambda: nvml.at_work_on(uuids), NVML_PATIENCE)
+    except (bounded.SilentError, bounded.EndedError):
+        return dict.fromkeys(uuids)
+    return {
+        uuid: None if pids is None else [pid for pid in pids if not _ours(context, pid)]
+        for uuid, pids in found.items()
+    }
+
+
+def _ours(context: Context, pid: int) -> bool:
+    """Whether this process has started it, or one of its programs has."""
+    mine = os.getpid()
+    while pid > 1 and pid != mine:
+        # Its name, in brackets, may have any character: proc(5).
+        fields = (context.read("/proc/{0}/stat".format(pid)) or "").rpartition(")")[2].split()
+        pid = int(fields[1]) if len(fields) > 1 else 0
+    return pid == mine
 
 
 def kernel(context: Context) -> dict[str, Any] | None:

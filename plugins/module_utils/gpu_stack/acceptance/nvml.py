@@ -160,7 +160,25 @@ def read(name: str = LIBRARY) -> dict[str, Any]:
 
 def at_work(uuid: str, name: str = LIBRARY) -> list[int]:
     """Pids of the processes that compute on a GPU. Raises OSError, NvmlError without an answer."""
+    return _pids(Library(name), uuid)
+
+
+def at_work_on(uuids: list[str], name: str = LIBRARY) -> dict[str, list[int] | None]:
+    """{UUID: pids of the processes that compute there}; None where that is not said of a GPU.
+
+    Raises OSError, NvmlError where the library says nothing at all.
+    """
     library = Library(name)
+    found: dict[str, list[int] | None] = {}
+    for uuid in uuids:
+        try:
+            found[uuid] = _pids(library, uuid)
+        except NvmlError:
+            found[uuid] = None
+    return found
+
+
+def _pids(library: Library, uuid: str) -> list[int]:
     handle = ctypes.c_void_p()
     library.call("nvmlDeviceGetHandleByUUID", uuid.encode("ascii"), ctypes.byref(handle))
     processes = _processes(library, handle)

@@ -8,6 +8,10 @@ from .findings import BLAMED, MEASURED, NOT_APPLICABLE, OK
 if TYPE_CHECKING:
     from typing import Any
 
+# Of a card whose driver does not tell who computes there.
+UNSAID = "the driver does not say who uses it"
+# The reason of a check whose program was not begun any more.
+LATE = "not asked: no time was left for it (gpu_accept_patience)"
 SUM = ((OK, "ok"), (MEASURED, "measured"), (NOT_APPLICABLE, "not applicable"))
 
 
@@ -23,7 +27,7 @@ def host(name: str, entry: dict[str, Any]) -> list[str]:
     text = ["{0}: {1}{2}: {3}".format(name, verdict["verdict"], label, summary(verdict))]
     for fault in blamed(verdict):
         text += ["  " + _line(fault), *("    because: " + line for line in fault["evidence"])]
-    return text + ["  " + line for line in left_alone(verdict)]
+    return text + ["  " + line for line in [*left_alone(verdict), *late(verdict)]]
 
 
 def faults(verdict: dict[str, Any]) -> list[str]:
@@ -38,6 +42,13 @@ def left_alone(verdict: dict[str, Any]) -> list[str]:
         for gpu in verdict["gpus"]
         if gpu.get("left_alone")
     ]
+
+
+def late(verdict: dict[str, Any]) -> list[str]:
+    """A line with the checks that were not asked for want of time, where there are any."""
+    checks = [*verdict["checks"], *(entry for gpu in verdict["gpus"] for entry in gpu["checks"])]
+    names = sorted({entry["check"] for entry in checks if entry["reason"] == LATE})
+    return ["not asked for want of time: {0}".format(", ".join(names))] if names else []
 
 
 def blamed(verdict: dict[str, Any]) -> list[dict[str, Any]]:
@@ -79,6 +90,11 @@ def in_use(users: list[str | None]) -> str | None:
     """ "in use: ada, bob" of those whose processes compute on a card; None where there are none."""
     names = sorted({user or "an unknown user" for user in users})
     return "in use: {0}".format(", ".join(names)) if names else None
+
+
+def in_use_elsewhere(index: int, why: str) -> str:
+    """Why a card is left alone on which nobody computes, where nothing is to be loaded then."""
+    return "GPU {0}: {1}".format(index, why)
 
 
 def _line(fault: dict[str, Any]) -> str:

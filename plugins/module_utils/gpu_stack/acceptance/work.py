@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 from ..type_checking import TYPE_CHECKING
 from . import levels, words
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .runner import Runner
 
     Taken = Callable[[str], "str | None"]
+    Strangers = Callable[[list[str]], dict[str, str]]
 
 GPU, CPU = "GPU", "CPU"
 # {program: seconds that it may take}. TensorFlow's first start from a cold disk takes a minute; a
@@ -60,8 +62,8 @@ def in_the_way(gpu: dict[str, Any]) -> str | None:
     if gpu["error"]:
         return "the card does not answer"
     if gpu["processes"] is None:
-        return "the driver does not say who uses it"
-    users = [entry.get("user") for entry in gpu["processes"] if entry["kind"] == "compute"]
+        return words.UNSAID
+    users = _users(gpu)
     if users:
         return words.in_use(users)
     if (gpu["mig"] or {}).get("mode"):
@@ -71,42 +73,86 @@ def in_the_way(gpu: dict[str, Any]) -> str | None:
     return None
 
 
+def _users(gpu: dict[str, Any]) -> list[str | None]:
+    return [entry.get("user") for entry in gpu["processes"] if entry["kind"] == "compute"]
+
+
+def _at_work(gpus: list[dict[str, Any]]) -> dict[str, str]:
+    """{UUID: who computes there}, or that it is not said, as the look has read it."""
+    found = {}
+    for gpu in gpus:
+        if not gpu["error"]:
+            unsaid = gpu["processes"] is None
+            word = words.UNSAID if unsaid else words.in_use(_users(gpu))
+            if word:
+                found[gpu["uuid"]] = word
+    return found
+
+
+def spare_all(gpus: list[dict[str, Any]], skipped: dict[str, str], at_work: dict[str, str]) -> None:
+    """Leaves all cards alone where somebody computes on one; each says whose sake it is for."""
+    named = [(gpu["index"], at_work[gpu["uuid"]]) for gpu in gpus if gpu.get("uuid") in at_work]
+    for gpu in gpus if named else ():
+        own = at_work.get(gpu.get("uuid") or "")
+        skipped.setdefault(str(gpu["index"]), own or words.in_use_elsewhere(*named[0]))
+
+
 def nobody(uuid: str) -> str | None:  # noqa: ARG001
     """For `taken` where nobody can be there."""
     return None
 
 
 def look(
-    facts: dict[str, Any], level: str, runner: Runner, minutes: float = 0, taken: Taken = nobody
+    facts: dict[str, Any],
+    level: str,
+    runner: Runner,
+    minutes: float = 0,
+    taken: Taken = nobody,
+    *,
+    strangers: Strangers | None = None,
+    patience: float = levels.PATIENCE,
+    disk: Callable[[], dict[str, Any]] | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, Any]:
-    """{level, kind, missing, skipped, order, host, cards}: what TensorFlow did on a host's cards.
+    """{level, kind, missing, skipped, order, host, cards, late, storage}.
 
-    facts: machine.look's. minutes: how long the burn-in of the level long takes. taken(uuid): who
-    computes on a card now, as machine.taken says.
+    What TensorFlow did on a host's cards. facts: machine.look's. minutes: how long the burn-in of
+    the level long takes. taken(uuid): who computes on a card now, as machine.taken says. strangers:
+    machine.strangers, where nothing is to be loaded while anybody computes on any card. patience:
+    minutes after which no other program is begun but the burn-in; stand-ins have no such end, as
+    nobody is promised how long they take. disk: storage.measure.
 
     missing: why nothing could be asked, or None. skipped: {index: why} of the cards that were left
     alone. order: the indexes of the others. host: {program: answer}; cards: {index: {program:
     answer}}, an answer as Runner.ask returns it, with `first`, the one before, where a suspect was
     asked again. Of the host's programs an answer has the `order` of their devices. Indexes are
-    text, as in JSON.
+    text, as in JSON. late: {index, or names.HOSTS: programs that were not begun for want of time}.
+    storage: what `disk` said.
     """
     gpus = facts["nvml"]["gpus"]
-    skipped = {str(gpu["index"]): in_the_way(gpu) for gpu in gpus if in_the_way(gpu)}
+    reasons = ((str(gpu["index"]), in_the_way(gpu)) for gpu in gpus)
+    skipped = {index: reason for index, reason in reasons if reason}
+    if strangers is not None:
+        spare_all(gpus, skipped, _at_work(gpus))
     free = [gpu for gpu in gpus if str(gpu["index"]) not in skipped]
     what = kind(facts)
     work: dict[str, Any] = {
         "level": level, "kind": what, "missing": None, "skipped": skipped,
         "order": [str(gpu["index"]) for gpu in free],
-        "host": {}, "cards": {str(gpu["index"]): {} for gpu in free},
+        "host": {}, "cards": {str(gpu["index"]): {} for gpu in free}, "late": {}, "storage": None,
     }  # fmt: skip
     if what is None or not free:
         return work
     if not os.path.exists(runner.python):
         work["missing"] = "there is no TensorFlow: {0} does not exist".format(runner.python)
         return work
+    end = clock() + 60 * patience if what == GPU else None
+    watch = Watch(taken, strangers, gpus, lambda: end is not None and clock() >= end)
     try:
         with runner:
-            Work(work, free, runner, taken).do(60 * minutes)
+            if disk is not None:
+                work["storage"] = disk()
+            Work(work, free, runner, watch).do(60 * minutes)
     except OSError as error:  # a full disk, a folder that root may not write
         work["missing"] = "no program could be started: {0}".format(error)
     return work
@@ -117,6 +163,32 @@ def programs(what: str) -> tuple[str, ...]:
     return (*ON_EACH, *ON_EACH_REAL) if what == GPU else tuple(ON_EACH)
 
 
+class Watch:
+    """Whether another program may be begun: who is at work on the host's cards, and the time."""
+
+    def __init__(
+        self,
+        taken: Taken,
+        strangers: Strangers | None,
+        gpus: list[dict[str, Any]],
+        over: Callable[[], bool],
+    ) -> None:
+        self._taken = taken
+        self._strangers = strangers
+        self._gpus = gpus
+        self.over = over
+
+    def look(self, gpu: dict[str, Any], skipped: dict[str, str]) -> None:
+        """Adds those cards that are to be left alone from now on, before this one is loaded."""
+        if self._strangers is not None:
+            uuids = [each["uuid"] for each in self._gpus if not each["error"]]
+            spare_all(self._gpus, skipped, self._strangers(uuids))
+            return
+        user = self._taken(gpu["uuid"])
+        if user:
+            skipped[str(gpu["index"])] = user
+
+
 class Work:
     """The programs of one acceptance on the cards of a host that are free; fills in `answers`.
 
@@ -124,13 +196,13 @@ class Work:
     """
 
     def __init__(
-        self, answers: dict[str, Any], gpus: list[dict[str, Any]], runner: Runner, taken: Taken
+        self, answers: dict[str, Any], gpus: list[dict[str, Any]], runner: Runner, watch: Watch
     ) -> None:
         self._answers = answers
         self._gpus = gpus
         self._what = answers["kind"]
         self._runner = runner
-        self._taken = taken
+        self._watch = watch
 
     def do(self, seconds: float) -> None:
         """Everything of the level; the burn-in for so many seconds."""
@@ -144,8 +216,8 @@ class Work:
         if self._what == GPU:
             self._on_cpu(DENSE)
         if self._answers["level"] == levels.LONG:
-            self._on_each(lambda gpu: self._ask(gpu, BURN, seconds + BURN_MORE, seconds=seconds),
-                          one_by_one=False)  # fmt: skip
+            self._on_each(lambda gpu: self._ask(gpu, BURN, seconds + BURN_MORE, anytime=True,
+                                                seconds=seconds), one_by_one=False)  # fmt: skip
 
     def _of(self, gpu: dict[str, Any]) -> dict[str, Any]:
         answers: dict[str, Any] = self._answers["cards"][str(gpu["index"])]
@@ -153,15 +225,18 @@ class Work:
 
     def _usable(self, gpu: dict[str, Any]) -> bool:
         """Whether a card may be asked: it does not hang, and nobody has begun to work on it."""
-        index = str(gpu["index"])
-        if index in self._answers["skipped"]:
+        index, skipped = str(gpu["index"]), self._answers["skipped"]
+        if index in skipped or names.silent(self._of(gpu)):
             return False
-        if names.silent(self._of(gpu)):
+        self._watch.look(gpu, skipped)
+        return index not in skipped
+
+    def _late(self, whose: str, program: str, *, anytime: bool) -> bool:
+        """Whether it is too late to begin a program, which is kept in mind then."""
+        if anytime or not self._watch.over():
             return False
-        user = self._taken(gpu["uuid"])
-        if user:
-            self._answers["skipped"][index] = user
-        return user is None
+        self._answers["late"].setdefault(whose, []).append(program)
+        return True
 
     def _on_each(
         self, work: Callable[[dict[str, Any]], None], one_by_one: bool | None = None
@@ -180,9 +255,17 @@ class Work:
         for program in programs(self._what):
             self._ask(gpu, program, patiences[program])
 
-    def _ask(self, gpu: dict[str, Any], program: str, patience: float, **given: Any) -> None:
-        """Asks a card, where it may be asked."""
-        if not self._usable(gpu):
+    def _ask(
+        self,
+        gpu: dict[str, Any],
+        program: str,
+        patience: float,
+        *,
+        anytime: bool = False,
+        **given: Any,
+    ) -> None:
+        """Asks a card, where it may be asked, and while there is time or at any time."""
+        if self._late(str(gpu["index"]), program, anytime=anytime) or not self._usable(gpu):
             return
         visible = NONE
         if self._what == GPU:
@@ -194,6 +277,7 @@ class Work:
     def _again(self) -> None:
         """Asks every suspect once more, alone: other work may have been in its way.
 
+        However late it is: nobody is accused for want of time.
         Not where all cards of several fail: then it is the stack, and takes their time for nothing.
         """
         cards = self._answers["cards"]
@@ -203,7 +287,7 @@ class Work:
             for program, first in sorted(answers.items()):
                 accused = training.suspect(gpu, self._what, program, answers)
                 if accused and program not in everywhere and not first["silent"]:
-                    self._ask(gpu, program, {**ON_EACH, **ON_EACH_REAL}[program])
+                    self._ask(gpu, program, {**ON_EACH, **ON_EACH_REAL}[program], anytime=True)
                     if answers[program] is not first:
                         answers[program]["first"] = first
 
@@ -212,20 +296,26 @@ class Work:
         host = self._answers["host"]
         if training.disputed(self._answers):
             first = host[MIRRORED]
-            self._on_all(MIRRORED, ON_ALL[MIRRORED])
+            self._on_all(MIRRORED, ON_ALL[MIRRORED], anytime=True)
             if host[MIRRORED] is not first:
                 host[MIRRORED]["first"] = first
 
     def _on_cpu(self, program: str) -> None:
         """What the cards are compared with: the same on the host's CPU."""
+        if self._late(names.HOSTS, program, anytime=False):
+            return
+        if not any(self._usable(gpu) for gpu in self._gpus):
+            return
         given = {"kind": CPU, "count": 1, "little": False}
         self._answers["host"][program] = dict(
             self._runner.ask(program, given, NONE, ON_EACH[program]), order=[]
         )
 
-    def _on_all(self, program: str, patience: float) -> None:
+    def _on_all(self, program: str, patience: float, *, anytime: bool = False) -> None:
         """Asks all cards that may be asked, together, unless they hang together."""
         if names.silent(self._answers["host"]):
+            return
+        if self._late(names.HOSTS, program, anytime=anytime):
             return
         free = [gpu for gpu in self._gpus if self._usable(gpu)]
         if not free:

@@ -6,7 +6,7 @@ from statistics import median_high, median_low
 
 from ...type_checking import TYPE_CHECKING
 from ..findings import DEGRADED, FAILED, finding, measured, not_applicable, ok
-from .names import NAMES, no_room, unasked
+from .names import HOSTS, NAMES, no_room, unasked, unasked_host
 
 if TYPE_CHECKING:
     from typing import Any
@@ -28,6 +28,7 @@ GROWN_LARGE = (512, 1536)
 STARVING = 0.5
 # A warm card clocks lower than a cold one, by a tenth at most where it is cooled.
 SLOWED = 0.8
+ONLY_REAL = "only a real GPU can show it"
 STACK = "look at the stack: provision verify --limit HOST; provision doctor --limit HOST"
 
 
@@ -38,7 +39,7 @@ def fault(card: dict[str, Any], program: str) -> dict[str, Any] | None:
     if answer is None and work["skipped"]:
         return not_applicable("not loaded: {0}".format(work["skipped"]))
     if answer is None:
-        return not_applicable(unasked(work["answers"]) or "only a real GPU can show it")
+        return not_applicable(unasked(work["answers"], program, work["late"]) or ONLY_REAL)
     room = no_room(program, answer)
     if room or answer["error"] is None:
         return room
@@ -112,7 +113,8 @@ def copied(direction: str, words: str) -> Any:
     def check(card: dict[str, Any]) -> dict[str, Any]:
         rates = card["work"]["copied"]
         if rates is None:
-            return not_applicable("nothing was copied")
+            why = unasked({}, "copies", card["work"]["late"]) or "nothing was copied"
+            return not_applicable(why)
         value = rates[direction]
         name = "copy_{0}_gb_per_s".format(direction)
         return rated(card, "{0:.3g} GB/s {1}".format(value, words), name, value, "GB/s")
@@ -268,7 +270,7 @@ def listed(facts: dict[str, Any]) -> dict[str, Any]:
     if broken:
         return broken
     if work["kind"] != "GPU":
-        return not_applicable("only a real GPU can show it")
+        return not_applicable(ONLY_REAL)
     seen = work["host"]["listed"]["facts"]
     order = work["host"]["listed"]["order"]
     free = [gpu for gpu in facts["nvml"]["gpus"] if str(gpu["index"]) in order]
@@ -293,8 +295,7 @@ def host_fault(facts: dict[str, Any], program: str) -> dict[str, Any] | None:
         return not_applicable(work["missing"])
     answer = work["host"].get(program)
     if answer is None:
-        none = "no GPU is free" if work["kind"] else "there is no GPU"
-        return not_applicable(unasked(work["host"]) or none)
+        return not_applicable(unasked_host(work, program))
     room = no_room(program, answer)
     if room or answer["error"] is None:
         return room
@@ -358,6 +359,7 @@ def card_work(work: dict[str, Any], index: int) -> dict[str, Any]:
     return {
         "kind": work["kind"],
         "skipped": work["missing"] or work["skipped"].get(str(index)),
+        "late": [*work["late"].get(str(index), ()), *work["late"].get(HOSTS, ())],
         "answers": work["cards"].get(str(index)) or {},
         "everywhere": everywhere(work["cards"]),
         "copied": _copied(work, str(index)),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ...type_checking import TYPE_CHECKING
 from ..findings import FAILED, finding, not_applicable
+from ..words import LATE
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Sequence
 
 NAMES = {
     "listed": "listing TensorFlow's devices",
@@ -26,6 +27,9 @@ NAMES = {
     "checkpoints": "a training that is killed",
     "export": "exporting a model",
 }
+
+# In the programs that were not begun any more, the host's own.
+HOSTS = "host"
 
 # What TensorFlow says where a card has too little free memory: a small card, or one whose memory a
 # display or somebody who has just come has taken.
@@ -58,7 +62,22 @@ def silent(answers: dict[str, Any]) -> str | None:
     return next((program for program, answer in answers.items() if answer["silent"]), None)
 
 
-def unasked(answers: dict[str, Any]) -> str | None:
-    """Why a program has no answer among these; None where they do not say it."""
-    program = silent(answers)
-    return program and "not asked: {0} gave no answer in time".format(NAMES[program])
+def unasked(answers: dict[str, Any], program: str, late: Sequence[str]) -> str | None:
+    """Why a program has no answer among these; None where they do not say it.
+
+    late: those that were not begun for want of time.
+    """
+    hanging = silent(answers)
+    if hanging:
+        return "not asked: {0} gave no answer in time".format(NAMES[hanging])
+    return LATE if program in late else None
+
+
+def no_card(work: dict[str, Any]) -> str:
+    """Why nothing was begun on a host, of acceptance/work.py's answer."""
+    return "no GPU is free" if work["kind"] else "there is no GPU"
+
+
+def unasked_host(work: dict[str, Any], program: str) -> str:
+    """Why a program of the host's has no answer in acceptance/work.py's."""
+    return unasked(work["host"], program, work["late"].get(HOSTS, ())) or no_card(work)

@@ -256,7 +256,7 @@ JUDGES = {**computing.JUDGES, "dense": learns, "resnet": resnet}
 def suspect(gpu: dict[str, Any], what: str, program: str, answers: dict[str, Any]) -> bool:
     """Whether a card would be accused for this answer."""
     work: dict[str, Any] = {
-        "kind": what, "skipped": None, "answers": answers, "everywhere": [],
+        "kind": what, "skipped": None, "late": (), "answers": answers, "everywhere": [],
     }  # fmt: skip
     return JUDGES[program](dict(gpu, work=work))["state"] in BLAMED
 
