@@ -16,12 +16,15 @@ from typing import Any
 import pytest
 import trustme
 
+from tests.collection import ROOT
 from tests.roles.test_artifact_cache import CONTENTS, CUDNN, INDEX, WHEELS, configuration
 
 __all__ = ["cache_site"]
 from tests.roles.test_artifact_cache import cache_site
 
-NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+# Where scripts/setup unpacks it.
+UNPACKED = ROOT / ".venv/nginx/usr/sbin"
+NGINX = shutil.which("nginx", path=f"/usr/sbin:/usr/bin:{UNPACKED}")
 pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not on this machine")
 # What a host could vary an answer by, or send for itself.
 OF_A_HOST = {
@@ -82,6 +85,13 @@ def here(text: str, folder: Path) -> str:
     ):
         (folder / path.strip("/")).mkdir(parents=True, exist_ok=True)
         text = text.replace(path, f"{folder}{path}")
+    # Else in folders that nginx's package makes.
+    kept = "".join(
+        f"    {use}_temp_path {folder}/{use};\n"
+        for use in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        if f"{use}_temp_path" not in text
+    )
+    text = text.replace("http {\n", "http {\n" + kept, 1)
     # pytest's folders are closed to others.
     return "daemon off;\n" + text.replace("user www-data;", "user root;")
 
