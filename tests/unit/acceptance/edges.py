@@ -165,6 +165,7 @@ def edges() -> dict[str, tuple[Facts, int]]:
         ),
         "a driver that asks for nothing": card(_of(recovery=0)),
         "a driver that asks for what has but a name": card(_of(recovery=6)),
+        "a driver that asks for a recovery between hosts": card(_of(recovery=5)),
         "a driver that asks for a system's reboot": card(_of(recovery=7)),
         "repairs of both kinds": card(_of(repairs={"channel": True, "tpc": True})),
         "a repair for which the driver asks": card(

@@ -267,6 +267,8 @@ def clocks() -> dict[str, Facts | None]:
             "amd-pstate", governors={"schedutil": 60, "powersave": 4}, now=[400, 3000]
         ),
         "no clock is said": cpus("cppc_cpufreq", "ondemand", now=[], most=None, allowed=None),
+        "no lower bound is said": cpus(allowed=None),
+        "no highest clock is said": cpus(most=None, allowed=2000),
         "no driver is said": {**cpus(), "driver": None},
     }
 

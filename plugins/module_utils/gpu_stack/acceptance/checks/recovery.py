@@ -48,7 +48,7 @@ REPAIRS = {"channel": "a channel of its memory", "tpc": "a TPC"}
 def recovery(gpu: dict[str, Any]) -> dict[str, Any]:
     """The driver asks for nothing, and no repair waits for a reset."""
     asked, repairs = gpu["recovery"], gpu["repairs"] or {}
-    waiting = [words for name, words in sorted(REPAIRS.items()) if repairs.get(name)]
+    waiting = [words for name, words in REPAIRS.items() if repairs.get(name)]
     evidence = ["the repair of {0} waits for a reset".format(words) for words in waiting]
     if asked:
         words, action = NAMED.get(asked, ("recovery action {0}".format(asked), "reset"))
