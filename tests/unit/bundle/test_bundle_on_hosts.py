@@ -7,8 +7,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 import yaml
+from gpu_stack import receipt
 from gpu_stack.components.cuda import installer
 from gpu_stack.components.cudnn import bring, layout
 from gpu_stack.components.tensorflow import pip_install
@@ -182,7 +184,12 @@ def test_what_a_run_that_was_killed_left_goes_with_the_next(
     (end,) = [task for task in tasks["receipt"] if "provision.gpu.origin" in task]
     assert begin["provision.gpu.origin"] == end["provision.gpu.origin"] == {"state": "absent"}
     led_elsewhere = "(gpu_bundle | default('') or gpu_cache | default('')) | length "
-    assert (begin["when"], end["when"]) == (led_elsewhere + "== 0", led_elsewhere + "> 0")
+    assert (begin["when"][0], end["when"]) == (led_elsewhere + "== 0", led_elsewhere + "> 0")
+    # Of other runs none pays for the look after it.
+    asks = jinja2.Environment().compile_expression(begin["when"][1])  # noqa: S701
+    told = receipt.differ("sha256:1", None, unfinished=True)
+    assert asks(gpu_plan={"changes": told})
+    assert not asks(gpu_plan={"changes": receipt.differ("sha256:1", None, unfinished=False)})
     # The mark of an unfinished run goes last: killed in between, the host would look finished.
     last = tasks["receipt"][-1]["ansible.builtin.file"]
     assert last == {"path": "/var/lib/provision/unfinished.json", "state": "absent"}
