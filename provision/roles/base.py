@@ -187,13 +187,13 @@ class Option:
         return reads(value) if callable(reads) else None
 
 
-@functools.cache
 def port(value: object) -> str | None:
     """Why a value is no port of a server; None where it is one."""
     fit = isinstance(value, int) and 0 < value < 65536
     return None if fit else f"{value!r} is no port; expected a number from 1 to 65535"
 
 
+@functools.cache
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
     """Cached by type: a fleet can set one option on each of 10,000 hosts."""
     return TypeAdapter(annotation)

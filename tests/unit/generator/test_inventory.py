@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from provision.errors import InputError
 from provision.inventory import Fleet, Sources, Words, distance, parse, parse_wish
-from provision.roles import PREFIXES, all_options
+from provision.roles import PREFIXES, all_options, base
 
 WORDS = Words(all_options(), PREFIXES)
 TF = {"tensorflow": "2.9"}
@@ -305,3 +305,8 @@ def test_the_distance_is_a_distance(a: str, b: str) -> None:
 
 def test_a_swap_is_one_slip() -> None:
     assert distance("verison", "version") == 1
+
+
+def test_what_reads_a_type_of_option_is_made_once() -> None:
+    """A fleet can set one option on each of 10,000 hosts."""
+    assert base._adapter(int) is base._adapter(int)
