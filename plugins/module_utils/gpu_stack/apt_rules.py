@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from .host.context import Context
     from .shapes import Changes, Facts, Options, Reasons, Row
 
-    Settings = dict[str, str]
-
 SOURCES = {
     "Dir::Etc::SourceList": "/etc/apt/sources.list",
     "Dir::Etc::SourceParts": "/etc/apt/sources.list.d",

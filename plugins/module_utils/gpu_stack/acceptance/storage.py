@@ -207,7 +207,7 @@ def _back(handle: int, noise: memoryview, count: int) -> tuple[float, int, int]:
 
 
 def _kind(device: int, place: str) -> str:
-    """What the folder is on, so that like is compared with like: "nvme", "ssd", "nfs4".
+    """What the folder is on, which explains how fast it is: "nvme", "ssd", "nfs4".
 
     Raises UnfitError where that is memory.
     """

@@ -61,11 +61,9 @@ def in_the_way(gpu: dict[str, Any]) -> str | None:
     """Why a card is not loaded; None where it may be."""
     if gpu["error"]:
         return "the card does not answer"
-    if gpu["processes"] is None:
-        return words.UNSAID
-    users = _users(gpu)
-    if users:
-        return words.in_use(users)
+    at_work = _at_work_on(gpu)
+    if at_work:
+        return at_work
     if (gpu["mig"] or {}).get("mode"):
         return "MIG is on"
     if gpu["compute_mode"] == "prohibited":
@@ -73,20 +71,19 @@ def in_the_way(gpu: dict[str, Any]) -> str | None:
     return None
 
 
-def _users(gpu: dict[str, Any]) -> list[str | None]:
-    return [entry.get("user") for entry in gpu["processes"] if entry["kind"] == "compute"]
+def _at_work_on(gpu: dict[str, Any]) -> str | None:
+    """Who computes on a card that answers, as the look has read it; None where nobody does."""
+    if gpu["processes"] is None:
+        return words.UNSAID
+    return words.in_use(
+        [entry.get("user") for entry in gpu["processes"] if entry["kind"] == "compute"]
+    )
 
 
 def _at_work(gpus: list[dict[str, Any]]) -> dict[str, str]:
-    """{UUID: who computes there}, or that it is not said, as the look has read it."""
-    found = {}
-    for gpu in gpus:
-        if not gpu["error"]:
-            unsaid = gpu["processes"] is None
-            word = words.UNSAID if unsaid else words.in_use(_users(gpu))
-            if word:
-                found[gpu["uuid"]] = word
-    return found
+    """{UUID: who computes there} of the cards on which somebody does."""
+    found = {gpu["uuid"]: _at_work_on(gpu) for gpu in gpus if not gpu["error"]}
+    return {uuid: word for uuid, word in found.items() if word}
 
 
 def spare_all(gpus: list[dict[str, Any]], skipped: dict[str, str], at_work: dict[str, str]) -> None:

@@ -14,7 +14,7 @@ import re
 import stat
 
 from ..type_checking import TYPE_CHECKING
-from . import bundle_layout
+from . import bundle_layout, roots_alone
 
 if TYPE_CHECKING:
     from typing import Any, Mapping
@@ -110,7 +110,7 @@ def _check_folder(context: Context, folder: str) -> None:
             "web server",
         )
     real = context.resolve(folder) or folder
-    for path in dict.fromkeys([*_ways(folder), *_ways(real)]):
+    for path in roots_alone.ways(folder, real):
         info = _roots(context, path, folder)
         if not stat.S_ISLNK(info.st_mode) and not info.st_mode & 0o001:
             raise UnfitError(
@@ -125,9 +125,7 @@ def _roots(context: Context, path: str, folder: str) -> os.stat_result:
     info = context.lstat(path)
     if info is None:
         raise UnfitError(f"{path} can't be read")
-    link = stat.S_ISLNK(info.st_mode)
-    # In a recorded tree the files belong to whoever looks.
-    if info.st_uid not in (0, os.geteuid()) or (not link and info.st_mode & 0o022):
+    if roots_alone.others_change(info):
         raise UnfitError(
             f"others than root can change {path}, and so what root installs from {folder}",
             "mount it as root's (mount -o ro,uid=0,umask=022 for a stick), or copy the bundle to a "
@@ -155,11 +153,6 @@ def _check_inside(context: Context, folder: str) -> None:
             )
         if stat.S_ISDIR(info.st_mode):
             todo += [f"{path}/{name}" for name in context.listdir(path)]
-
-
-def _ways(path: str) -> list[str]:
-    parts = [part for part in path.split("/") if part]
-    return ["/", *("/" + "/".join(parts[: count + 1]) for count in range(len(parts)))]
 
 
 def _from_folder(context: Context, folder: str) -> bytes:

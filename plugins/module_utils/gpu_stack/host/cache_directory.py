@@ -13,6 +13,7 @@ import re
 import stat
 
 from ..type_checking import TYPE_CHECKING
+from . import roots_alone
 from .context import Context
 from .refusal import RefusalError
 
@@ -75,27 +76,17 @@ def _check_ways(context: Context, path: str) -> None:
     above = os.path.dirname(path)
     while not context.exists(above):
         above = os.path.dirname(above)
-    for way in dict.fromkeys([*_ways(above), *_ways(context.resolve(above) or above)]):
+    for way in roots_alone.ways(above, context.resolve(above) or above):
         info = context.lstat(way)
         if info is None:
             raise _refusal(f"{way} can't be read")
-        link = stat.S_ISLNK(info.st_mode)
-        if not link and not stat.S_ISDIR(info.st_mode):
+        if not stat.S_ISLNK(info.st_mode) and not stat.S_ISDIR(info.st_mode):
             raise _refusal(f"{way} is no folder")
-        if info.st_uid not in (0, os.geteuid()) or (not link and info.st_mode & 0o022):
+        if roots_alone.others_change(info):
             raise _refusal(
                 f"others than root can change {way}, and so put something else in the place of"
                 f" {path} while root writes there"
             )
-
-
-def _ways(path: str) -> Iterator[str]:
-    """The folders that lead to a path, and the path."""
-    way = "/"
-    yield way
-    for part in path.strip("/").split("/"):
-        way = os.path.join(way, part)
-        yield way
 
 
 def _check_top(context: Context, path: str) -> None:

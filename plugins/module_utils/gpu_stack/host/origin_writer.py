@@ -61,9 +61,8 @@ def _its(params: dict[str, Any]) -> Origin:
     unfit = bundle.UnfitError if params["bundle"] else cache.UnfitError
     fallback = "" if params["bundle"] else params["fallback"]
     try:
-        found = (
-            bundle.read(context, params["bundle"]) if not fallback else cache.read(params["cache"])
-        )
+        wish = params["bundle"]
+        found = bundle.read(context, wish) if wish else cache.read(params["cache"])
         error = bundle.misfit(found._asdict(), params["lock_digest"], platform.look(context), unfit)
     except bundle.UnfitError as refused:
         error = refused

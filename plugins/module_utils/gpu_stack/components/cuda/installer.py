@@ -18,7 +18,7 @@ import shutil
 import time
 from urllib.parse import urlsplit
 
-from ...host import apt, background, download, origin
+from ...host import apt, background, download, origin, roots_alone
 from ...host.context import run_program
 from ...host.kept_names import free_name
 from ...host.process_name import called
@@ -97,7 +97,9 @@ def refuse_others_place(installer: Installer) -> None:
 
     They could replace it between its SHA-256 and its unpacking by root.
     """
-    others = [path for path in _ways(installer.file) if _is_others(path)]
+    # As it is named, and as links lead there.
+    ways = roots_alone.ways(installer.file, os.path.realpath(installer.file))
+    others = [path for path in ways if _is_others(path)]
     if others:
         raise RefusalError(
             f"cuda_installer_directory is {installer.directory}, and others than root can change"
@@ -105,15 +107,6 @@ def refuse_others_place(installer: Installer) -> None:
             " Expected a directory to which root alone can write, with no installer of another"
             f" owner in it, as /var/cache/provision. {UNTOUCHED}"
         )
-
-
-def _ways(file: str) -> list[str]:
-    """Each directory on the way to a file, as it is named and as links lead there, and the file."""
-    ways = []
-    for path in (file, os.path.realpath(file)):
-        parts = [part for part in path.split("/") if part]
-        ways += ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
-    return list(dict.fromkeys(ways))
 
 
 def _is_others(path: str) -> bool:
