@@ -121,6 +121,7 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
     checks = []
     of_gpu: tuple[Any, ...] = OF_GPU
     work = facts.get("work")
+        alone=len(presence.here(facts)) < 2,
     if work:
         card["work"] = training.card_work(work, gpu["index"])
         of_gpu += WORK_OF_GPU
