@@ -412,6 +412,14 @@ FAULTS = {
     "not in NVML": Fault("count", "failed", "reboot", _uncounted, gpu=None),
     "off the bus": Fault("count", "failed", "reseat", _off_the_bus, gpu=None, declared=2),
     "one too many": Fault("count", "failed", "configure", lambda _: None, gpu=None, declared=1),
+    "another model": Fault(
+        "models", "failed", "configure", _set("models", to={"NVIDIA A100 PCIe 40GB": ["20f1"]}),
+        gpu=None,
+    ),
+    "a model is not there": Fault(
+        "models", "failed", "configure",
+        _set("models", to={"Tesla T4": ["1eb8"], "NVIDIA A10": ["2236"]}), gpu=None,
+    ),
     "x4": Fault("pcie_width", "degraded", "reseat", _of_gpu("pcie", "width", to=4)),
     "generation 1 under load": Fault(
         "pcie_generation", "degraded", "reseat", _of_gpu("pcie", "generation", to=1), busy=True

@@ -54,7 +54,7 @@ def test_one_line_names_the_sick_card() -> None:
     facts = machine("Tesla T4", 4)
     facts["nvml"]["gpus"][2]["pcie"]["width"] = 4
     assert words.host("gpu07", entry(judge.judge(facts))) == [
-        "gpu07: degraded: 4 GPUs; checks: 40 ok, 13 measured, 16 not applicable",
+        "gpu07: degraded: 4 GPUs; checks: 40 ok, 13 measured, 17 not applicable",
         "  GPU 2 GPU-00000002-1111-2222-3333-444444444444 (Tesla T4, serial 042102, slot 3, "
         "0000:19:00.0): degraded: the PCIe link has 4 of 16 lanes; next: reseat (switch the host "
         "off, put the card and its riser in again, then try another slot)",

@@ -37,14 +37,17 @@ WITHOUT_ANSWER = ("answers", "xid")
 SILENT = "the card does not answer"
 
 
-def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
+def judge(
+    facts: dict[str, Any], declared: int = 0, models: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """{format, verdict, action, checks, gpus, pairs, sets, driver, simulated, level, ...}.
 
     Of a host. `facts` are machine.look's, above the level quick with work.look's as `work`.
-    `declared`: how many GPUs the inventory says; 0 where it says nothing. A verdict is "ok",
-    "degraded", "failed" or "not applicable"; what was only measured makes nothing well.
+    `declared`: how many GPUs the inventory says; 0 where it says nothing. `models`: which, as
+    gpu_models.named returns it. A verdict is "ok", "degraded", "failed" or "not applicable"; what
+    was only measured makes nothing well.
     """
-    facts = {"declared": declared, **facts}
+    facts = {"declared": declared, "models": models or {}, **facts}
     places = {gpu["pci"]: gpu for gpu in facts["bus"]}
     nvml = _addressed(facts)
     gpus = [_gpu(gpu, facts, places.get(gpu.get("pci")) or {}) for gpu in nvml["gpus"]]
