@@ -139,6 +139,7 @@ def main() -> None:
             module.params["minutes"],
             functools.partial(machine.taken, context),
             strangers=functools.partial(machine.strangers, context) if nothing else None,
+            free=machine.free,
             patience=module.params["patience"],
             disk=functools.partial(storage.measure, module.params["data_path"]),
         )

@@ -213,6 +213,18 @@ def test_who_computes_is_said_of_several_cards(library: tuple[str, Path]) -> Non
     assert nvml.at_work(first, path) == [1]
 
 
+def test_how_much_memory_of_a_card_is_free(
+    library: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, config = library
+    config.write_text(gpu.Simulated(count=1, processes=((1, 100),)).text(), "ascii")
+    (card,) = nvml.read(path)["gpus"]
+    left = card["memory"]["total"] - card["memory"]["used"]
+    assert 0 < nvml.free(card["uuid"], path) == left < card["memory"]["total"]
+    says(monkeypatch, left, bounded.SilentError("no answer"), bounded.EndedError("it ended"))
+    assert [machine.free(card["uuid"]) for _ in range(3)] == [left, None, None]
+
+
 def says(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
     """What NVML says of who computes, one time after the other."""
     given = iter(answers)

@@ -7,6 +7,7 @@ from . import figures, levels, own_word, series, topology
 from .checks import (
     computing,
     condition,
+    copying,
     feeding,
     kept,
     kernel,
@@ -29,8 +30,10 @@ OF_GPU = (
     *presence.GPU, *links.GPU, *memory.GPU, *recovery.GPU, *condition.GPU, *kernel.GPU
 )  # fmt: skip
 # Where an acceptance has loaded the cards.
-WORK_OF_HOST = (*feeding.WORK_HOST, *computing.HOST, *training.HOST, *kept.HOST)
-WORK_OF_GPU = (*computing.GPU, *training.GPU)
+WORK_OF_HOST = (
+    *feeding.WORK_HOST, *computing.HOST, *copying.HOST, *training.HOST, *kept.HOST
+)  # fmt: skip
+WORK_OF_GPU = (*computing.GPU, *copying.GPU, *training.GPU)
 LONG_OF_GPU = computing.LONG_GPU
 # What is asked of a card that does not answer.
 WITHOUT_ANSWER = ("answers", "xid")
@@ -118,13 +121,13 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
         {**dict.fromkeys(own_word.KEYS), **gpu},
         xids=_of(gpu, facts["log"]),
         elsewhere=_elsewhere(gpu, facts["log"]),
+        alone=len(presence.here(facts)) < 2,
         like=_like(gpu, facts["nvml"]["gpus"]),
         figures=figures.figures(gpu["name"]) if gpu.get("name") else None,
     )
     checks = []
     of_gpu: tuple[Any, ...] = OF_GPU
     work = facts.get("work")
-        alone=len(presence.here(facts)) < 2,
     if work:
         card["work"] = training.card_work(work, gpu["index"])
         of_gpu += WORK_OF_GPU
