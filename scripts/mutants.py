@@ -14,6 +14,7 @@ import ast
 import collections
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +28,9 @@ MUTANTS = ROOT / "tests" / "mutants"
 PATHS = [str(MUTANTS), str(ROOT), str(ROOT / "plugins" / "module_utils")]
 KEYS = ("file", "function", "operator", "text", "before", "after", "number")
 BEGIN, END = "<!-- begin tables: scripts/mutants.py --docs -->", "<!-- end tables -->"
+PAGE = ROOT / "docs" / "mutants.md"
+# Of a check or rule that came after the last run of all.
+NOT_TRIED = "not tried"
 RESULTS = ("alive", "killed", "killed at import")
 
 
@@ -178,38 +182,61 @@ def functions() -> dict[str, list[str]]:
     return {name: [judge.__module__.split(".")[-1], judge.__name__] for name, judge in judges}
 
 
-def tables(states: list[dict[str, Any]], code: list[dict[str, Any]]) -> str:
-    """The tables of docs/mutants.md: what made each check and each rule fail."""
+def former(page: str) -> tuple[dict[str, str], str]:
+    """({check or rule: the faults of its code}, the line below the tables), as a page has them."""
+    text = page.partition(BEGIN)[2].partition(END)[0]
+    counts = dict(re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \| [^|]+ \|$", text, re.M))
+    lines = [line for line in text.splitlines() if line and not line.startswith("|")]
+    return counts, lines[-1] if lines else ""
+
+
+def tables(
+    states: list[dict[str, Any]], code: list[dict[str, Any]], page: str | None = None
+) -> str:
+    """The tables of docs/mutants.md: what made each check and each rule fail.
+
+    `page`: the page of an earlier run, of which the counts stay of what was not tried now; None
+    where all was tried.
+    """
     hosts = in_a_fork(on_hosts)
     judges = {name: tuple(judge) for name, judge in in_a_fork(functions).items()}
     dead = collections.Counter(
         (Path(row["file"]).stem, row["function"]) for row in code if row["result"] != "alive"
     )
     kinds = collections.Counter((row["id"], row["kind"]) for row in states)
-    shared = sum(dead.values()) - sum(dead[judge] for judge in set(judges.values()))
+    tried = {(Path(row["file"]).stem, row["function"]) for row in code}
+    kept, last = former(page or "")
+    if page is None:
+        shared = sum(dead.values()) - sum(dead[judge] for judge in set(judges.values()))
+        last = f"{shared} more faults are of what they share: tables, helpers, looks, the plan."
+
+    def noticed(name: str) -> object:
+        if page is None or judges[name] in tried:
+            return dead[judges[name]]
+        return kept.get(name, NOT_TRIED)
+
     lines = [
         "| check | wrong facts | faults of its code | on a host of a lab |",
         "|---|---|---|---|",
     ]
     for name in dict.fromkeys(row["id"] for row in states if row["kind"] == "check"):
-        cells = (f"`{name}`", kinds[name, "check"], dead[judges[name]], hosts.get(name, "-"))
+        cells = (f"`{name}`", kinds[name, "check"], noticed(name), hosts.get(name, "-"))
         lines.append(f"| {' | '.join(map(str, cells))} |")
     lines += ["", "| rule | trips | neighbours | faults of its code | on a host of a lab |"]
     lines.append("|---|---|---|---|---|")
     for name in dict.fromkeys(row["id"] for row in states if row["kind"] == "rule"):
-        counts = (kinds[name, "rule"], kinds[name, "neighbour"], dead[judges[name]])
+        counts = (kinds[name, "rule"], kinds[name, "neighbour"], noticed(name))
         cells = (f"`{name}`", *counts, hosts.get(name, "-"))
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    lines += ["", f"{shared} more faults are of what they share: tables, helpers, looks, the plan."]
+    lines += ["", last]
     return "\n".join(lines) + "\n"
 
 
 def write_tables(text: str) -> None:
     """Writes the tables between the page's marks."""
-    page = ROOT / "docs" / "mutants.md"
-    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
 
 
 def shown(row: dict[str, Any]) -> str:
@@ -223,14 +250,16 @@ def shown(row: dict[str, Any]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results here, too")
-    parser.add_argument("--docs", action="store_true", help="write the tables of docs/mutants.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="write what was tried into docs/mutants.md"
+    )
     parser.add_argument("--only", metavar="NAME", help="faults of this function or file only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
     chosen = parser.parse_args(arguments)
     sys.path[:0] = PATHS
     os.chdir(ROOT)
     waivers = load_waivers(MUTANTS / "waivers.yml")
-    states = in_a_fork(state_mutants) if chosen.only is None else []
+    states = in_a_fork(state_mutants) if chosen.only is None or chosen.docs else []
     kinds = collections.Counter(row["kind"] for row in states)
     checks = {row["id"] for row in states if row["kind"] == "check"}
     rules = {row["id"] for row in states if row["kind"] == "rule"}
@@ -250,8 +279,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.json:
         content = {"format": 1, "states": states, "code": code, "unused_waivers": unused}
         chosen.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    if chosen.docs and chosen.only is None:
-        write_tables(tables(states, code))
+    if chosen.docs:
+        page = None if chosen.only is None else PAGE.read_text("utf-8")
+        write_tables(tables(states, code, page))
     waived = sum(1 for row in code if row["result"] == "waived")
     print(f"{len(states) + len(code)} mutants: {len(missed) + len(alive)} alive, {waived} waived")
     return 1 if missed or alive or unused else 0

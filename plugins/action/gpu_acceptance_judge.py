@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -43,7 +42,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         task_vars = task_vars or {}
         warnings: list[str] = []
         verdicts = _verdicts(task_vars)
-        folder = str(_home(task_vars) / "report" / history.FOLDER)
+        home = project.project_of(str(task_vars.get("playbook_dir") or "."))
+        folder = str(home / "report" / history.FOLDER)
         now = time.time()
         earlier = history.read(folder, warnings.append, verdicts)
         judged = judgement.teach(verdicts, earlier, now)
@@ -67,10 +67,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             # The second is for the report: Ansible makes something else of its own.
             result["warnings"] = result["history_warnings"] = warnings
         return result
-
-
-def _home(task_vars: dict[str, Any]) -> Path:
-    return project.carrier() or Path(str(task_vars.get("playbook_dir") or "."))
 
 
 def _verdicts(task_vars: dict[str, Any]) -> dict[str, dict[str, Any]]:

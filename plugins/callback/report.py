@@ -56,8 +56,6 @@ LOOK = ("gpu_state", "provision.gpu.gpu_state")
 # Of the texts of a host's progress.
 TEXT_LIMIT = 200
 UNMATCHED = "--limit matches no host of the inventory: "
-# ansible-playbook's own exit code for options that are wrong.
-BAD_OPTIONS = 5
 # The play that brings the fleet's cache, before the hosts of the run; and its own playbook.
 CACHE_PLAY = "Artifact cache"
 CACHE_PLAYBOOK = "cache.yml"
@@ -92,8 +90,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         if unmatched:
             # `provision` looks for these words in the log.
             self._display.error(f"{UNMATCHED}{', '.join(unmatched)}. No host was touched.")
-            raise SystemExit(BAD_OPTIONS)
-        self._tree = project.project_of(playbook)
+            raise SystemExit(project.BAD_OPTIONS)
+        self._tree = project.of_run(playbook, self._display.error)
         project.settle(playbook, self._tree)
         if project.file_name(playbook) in (*examination.PLAYBOOKS, CACHE_PLAYBOOK):
             return  # no run: the last report stays

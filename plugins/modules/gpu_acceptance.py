@@ -17,6 +17,12 @@ options:
     description: How many GPUs the host must have; 0 for as many as its PCI bus shows.
     type: int
     default: 0
+  models:
+    description: The kinds of GPU that the host must have; to each word of I(gpu_models) the PCI
+      device ids that it can mean. Empty for any. The action plugin, which is the ordinary way, sets
+      it by the inventory and the project's lock.
+    type: dict
+    default: {}
   level:
     description: How much is asked of the cards. Check mode takes every level for C(quick).
     type: str
@@ -106,6 +112,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "declared": {"type": "int", "default": 0},
+            "models": {"type": "dict", "default": {}},
             "level": {"type": "str", "choices": list(levels.LEVELS), "default": levels.QUICK},
             "minutes": {"type": "float", "default": 60},
             "in_use": {"type": "str", "choices": list(levels.IN_USE), "default": levels.OTHERS},
@@ -132,12 +139,13 @@ def main() -> None:
             module.params["minutes"],
             functools.partial(machine.taken, context),
             strangers=functools.partial(machine.strangers, context) if nothing else None,
+            free=machine.free,
             patience=module.params["patience"],
             disk=functools.partial(storage.measure, module.params["data_path"]),
         )
         # What the load has brought to light: a card that is lost, an Xid, heat.
         facts = dict(machine.look(context), work=done)
-    verdict = judge.judge(facts, module.params["declared"])
+    verdict = judge.judge(facts, module.params["declared"], module.params["models"])
     answer = json.dumps(verdict) if module.params["packed"] else verdict
     module.exit_json(changed=False, acceptance=answer, lines=words.faults(verdict))
 

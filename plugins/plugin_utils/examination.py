@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.provision.gpu.plugins.plugin_utils.files import write_atomically
-from ansible_collections.provision.gpu.plugins.plugin_utils.project import file_name, project_of
+from ansible_collections.provision.gpu.plugins.plugin_utils.project import file_name, of_run
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
     MESSAGE_LIMIT,
     without_credentials,
@@ -100,7 +100,7 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
         # run over many hosts has many results.
         self.disabled = not self._active
         folder = os.environ.get("PROVISION_REPORT_DIR")
-        self._project = project_of(playbook)
+        self._project = of_run(playbook, self._display.error)
         # In a run that names the run's own folder.
         self._folder = Path(folder) if folder and self._active else self._project / "report"
         if self.PLAY and not self._active:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,52 @@ import yaml
 
 # The collection: <project>/collections/ansible_collections/provision/gpu in a project.
 COLLECTION = Path(__file__).resolve().parents[2]
+PLAYBOOKS = COLLECTION / "playbooks"
+# What `provision render` writes into a project.
+STACKS = "stacks"
+# ansible-playbook's own exit code for options that are wrong.
+BAD_OPTIONS = 5
 
 
-def project_of(playbook: Any) -> Path:
-    """The project that carries this collection, else the folder of the playbook started."""
-    return carrier() or Path(getattr(playbook, "_basedir", None) or "").resolve()
+class NoProjectError(Exception):
+    """There is no project for a run's report and lock; the message says how to have one."""
 
 
-def carrier() -> Path | None:
-    """The project that carries this collection; None where it is installed by itself."""
+def project_of(folder: str) -> Path:
+    """The project of a run whose playbook lies in `folder`: for its report, lock and checks.
+
+    That is the one that carries this collection, else the playbook's folder; of the collection's
+    own playbooks, as in `ansible-playbook provision.gpu.accept`, the current directory. Raises
+    NoProjectError where that is none.
+    """
     # <project>/collections/ansible_collections/provision/gpu; a checkout may lie less deep.
-    for path in COLLECTION.parents[3:4]:
-        if (path / "stacks").is_dir():
-            return path
-    return None
+    for carrier in COLLECTION.parents[3:4]:
+        if (carrier / STACKS).is_dir():
+            return carrier
+    started = Path(folder).resolve()
+    if started != PLAYBOOKS:
+        return started
+    here = Path.cwd()
+    if not (here / STACKS).is_dir():
+        raise NoProjectError(
+            f"{here} is no project: there is no {STACKS}/ in it, and a playbook of the collection "
+            "itself has no other place for its report. Start it in a project that `provision "
+            "render` made, or import it in a playbook of your own: "
+            "`- ansible.builtin.import_playbook: provision.gpu.accept`"
+        )
+    return here
+
+
+def of_run(playbook: Any, refuse: Callable[[str], None]) -> Path:
+    """The project of the run that begins with this playbook; ends it where there is none.
+
+    `refuse`: shows why. Ansible goes on after any other error of a callback.
+    """
+    try:
+        return project_of(getattr(playbook, "_basedir", None) or "")
+    except NoProjectError as error:
+        refuse(f"{error}. No host was touched.")
+        raise SystemExit(BAD_OPTIONS) from None
 
 
 def file_name(playbook: Any) -> str:
@@ -37,15 +69,12 @@ def file_name(playbook: Any) -> str:
 def settle(playbook: Any, project: Path) -> None:
     """Sets `playbook_dir` of this collection's plays to the project.
 
-    Ansible uses the folder of an imported playbook, which is inside the collection: relative paths
+    Ansible uses the folder of a play's own playbook, which is inside the collection: relative paths
     and the group_vars beside site.yml would be looked up there too.
     """
     with contextlib.suppress(AttributeError):  # not one of Ansible's playbooks
         for play in playbook.get_plays():
-            if (
-                play._included_path
-                and Path(play._included_path).resolve() == COLLECTION / "playbooks"
-            ):
+            if Path(play._included_path or playbook._basedir).resolve() == PLAYBOOKS:
                 play._included_path = str(project)
 
 

@@ -98,7 +98,8 @@ class SiteOptions(Options):
     """
     gpu_models: list[str] = option([], looked_at=True, example='["Tesla T4", "10de:20b0"]')
     """The host's kinds of GPU, by name or PCI id, where you know them before the host is asked: the
-    lock's driver then supports them, and a run refuses a host that has others.
+    lock's driver then supports them, a run refuses a host that has others, and for `provision
+    accept` another model is a fault.
     """
     gpu_count: int = option(0, example="4", reads=_count)
     """How many GPUs the host must have, for `provision accept`: fewer or more is a fault. With 0 as

@@ -45,7 +45,7 @@ ACCEPTANCE = (
     *("topology.py", "xids.py"),
 )
 # What judges what TensorFlow did.
-WORK = ("checks/computing.py", "checks/training.py", "checks/kept.py")
+WORK = ("checks/computing.py", "checks/copying.py", "checks/training.py", "checks/kept.py")
 # What the host itself says and does for its cards: a judge of both parts.
 FEEDING = "checks/feeding.py"
 

@@ -56,6 +56,54 @@ def test_the_page_tells_which_host_test_trips_a_rule() -> None:
     assert mutants.trips().keys() <= {rule.id for rule in preflight.RULES}
 
 
+def faults(name: str, *results: str) -> list[dict[str, str]]:
+    """Faults of a check's or rule's own function, with what came of each."""
+    stem, function = mutants.in_a_fork(mutants.functions)[name]
+    return [{"file": f"x/{stem}.py", "function": function, "result": each} for each in results]
+
+
+STATES = [
+    {"kind": "check", "id": "tensorflow.wheels"},
+    {"kind": "check", "id": "cuda.packages"},
+    {"kind": "rule", "id": "disk"},
+    {"kind": "neighbour", "id": "disk"},
+]
+
+
+@pytest.fixture
+def on_no_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hosts of a lab showed is another test's, and takes the lab's modules."""
+    real = mutants.in_a_fork
+    monkeypatch.setattr(
+        mutants,
+        "in_a_fork",
+        lambda function: {} if function is mutants.on_hosts else real(function),
+    )
+
+
+@pytest.mark.usefixtures("on_no_host")
+def test_what_was_not_tried_keeps_its_count() -> None:
+    """All faults take hours; those of one file are merged into the page."""
+    code = [*faults("tensorflow.wheels", "killed", "alive"), *faults("disk", "killed", "waived")]
+    whole = mutants.tables(STATES, [*code, *faults("cuda.packages", *["killed"] * 7)])
+    assert "| `tensorflow.wheels` | 1 | 1 |" in whole
+    assert "| `disk` | 1 | 1 | 2 |" in whole
+    page = f"words\n{mutants.BEGIN}\n{whole}{mutants.END}\nmore words, no line of theirs\n"
+    merged = mutants.tables(STATES, faults("tensorflow.wheels", *["killed"] * 3), page)
+    assert merged == whole.replace("`tensorflow.wheels` | 1 | 1 |", "`tensorflow.wheels` | 1 | 3 |")
+    again = mutants.tables([*STATES, STATES[0]], [], page)
+    assert again == whole.replace("`tensorflow.wheels` | 1 | 1 |", "`tensorflow.wheels` | 2 | 1 |")
+
+
+@pytest.mark.usefixtures("on_no_host")
+def test_what_came_after_the_last_run_of_all_says_so() -> None:
+    whole = mutants.tables(STATES[:1], faults("tensorflow.wheels", "killed"))
+    page = f"{mutants.BEGIN}\n{whole}{mutants.END}\n"
+    merged = mutants.tables(STATES, faults("cuda.packages", "killed"), page)
+    assert "| `disk` | 1 | 1 | not tried |" in merged
+    assert "| `cuda.packages` | 1 | 1 |" in merged
+
+
 @pytest.mark.slow
 def test_no_mutant_lives() -> None:
     done = subprocess.run(

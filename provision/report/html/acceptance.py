@@ -66,6 +66,33 @@ class Line:
     kind: str
 
 
+@dataclass(frozen=True)
+class Column:
+    """A column of the table of GPUs, beside host, index and verdict.
+
+    key: of a GPU's row. kind: the cells' CSS class. named: whether its name is shown with the value
+    where the head is not, on paper and on phones.
+    """
+
+    name: str
+    key: str
+    kind: str = ""
+    named: bool = True
+
+
+COLUMNS = (
+    Column("Next", "next"),
+    Column("Model", "name", named=False),
+    Column("Memory", "memory", "n"),
+    Column("Slot", "slot", "whole"),
+    Column("Address", "pci", "mono whole"),
+    Column("PCIe lanes", "lanes", "whole"),
+    Column("Temperature", "temperature", "n"),
+    Column("In use by", "users", "users"),
+    Column("UUID", "uuid", "mono uuid", named=False),
+)
+
+
 def render(report: Mapping[str, Any], blamed: Blamed, past: Past) -> bytes:
     """The page of report/acceptance.json; `blamed` returns a verdict's faults.
 
@@ -95,6 +122,7 @@ class Page:
         self.faults = [fault for host in self.hosts for fault in host.faults]
         gpus = [gpu for host in hosts for gpu in host.gpus]
         self.gpus = len(gpus)
+        self.columns = [one for one in COLUMNS if any(gpu[one.key] for gpu in gpus)]
         sick = sum(gpu["verdict"] in BAD for gpu in gpus)
         ill = [host for host in hosts if host.status in BAD]
         worse = any(host.status != "degraded" for host in ill)
@@ -184,7 +212,7 @@ def _gpu(gpu: Mapping[str, Any], past: Past) -> dict[str, Any]:
     return {
         "index": gpu["index"],
         "verdict": gpu["verdict"],
-        "action": gpu["action"],
+        "next": "" if gpu["action"] == "nothing" else gpu["action"],
         **{key: clean(gpu[key] or "") for key in ("name", "uuid", "serial", "slot", "pci")},
         "memory": f"{memory['total'] / GIB:.0f} GiB" if memory.get("total") else "",
         "lanes": f"{lanes} of {possible}" if lanes and possible else "",

@@ -117,6 +117,18 @@ def _iommus(*kinds: str | None) -> Facts:
     return facts
 
 
+def _models(said: Facts) -> Facts:
+    return {**machine("Tesla T4", 2), "models": said}
+
+
+def _one_of_two() -> Facts:
+    """The second is an A10, without a slot's number, and NVML does not name it."""
+    facts = _models({"Tesla T4": ["1eb8"]})
+    facts["bus"][1].update(device="0x2236", slot=None)
+    facts["nvml"]["gpus"][1] = {"index": 1, "error": "GPU is lost"}
+    return facts
+
+
 def _shared(size: int | None) -> Facts:
     return {**machine("Tesla T4", 2), "shared_memory": size}
 
@@ -216,6 +228,11 @@ def edges() -> dict[str, tuple[Facts, int]]:
         "little shared memory": _shared(64 * 2**20),
         "a byte more of shared memory": _shared(64 * 2**20 + 1),
         "unknown shared memory": _shared(None),
+        "the models that the inventory says": _models(
+            {"Tesla T4": ["1eb8"], "10de:1eb8": ["1eb8"]}
+        ),
+        "a model that the lock does not know": _models({"Tesla T4": ["1eb8"], "Tesla T5": None}),
+        "one of two cards is another": _one_of_two(),
     }
     counted = {
         "none of two on the bus": (_without_bus(), 2),

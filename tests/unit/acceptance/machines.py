@@ -252,7 +252,23 @@ def healthy() -> dict[str, Facts]:
     for name, events in programs_at_fault().items():
         made[name] = machine()
         made[name]["log"]["xids"] = events
+    for name, events in on_a_lone_card().items():
+        made[name] = machine(count=1)
+        made[name]["log"]["xids"] = events
     return made
+
+
+def on_a_lone_card() -> dict[str, list[Facts]]:
+    """Xids of a host's only card, which a person's one faulty program has; by a word for each.
+
+    A healthy H100 had five processes' Xid 13 on one TPC: a program of one block runs on the same
+    each time (docs/acceptance.md#errors-of-programs).
+    """
+    return {
+        "a notebook that crashes three times on the only card": again(0, 31, 3),
+        "a program of one block on the only card": again(0, 13, 5, part="GPC 1, TPC 4"),
+        "a log without processes on the only card": again(0, 31, 4, pid=None),
+    }
 
 
 def clocks() -> dict[str, Facts | None]:
@@ -396,6 +412,14 @@ FAULTS = {
     "not in NVML": Fault("count", "failed", "reboot", _uncounted, gpu=None),
     "off the bus": Fault("count", "failed", "reseat", _off_the_bus, gpu=None, declared=2),
     "one too many": Fault("count", "failed", "configure", lambda _: None, gpu=None, declared=1),
+    "another model": Fault(
+        "models", "failed", "configure", _set("models", to={"NVIDIA A100 PCIe 40GB": ["20f1"]}),
+        gpu=None,
+    ),
+    "a model is not there": Fault(
+        "models", "failed", "configure",
+        _set("models", to={"Tesla T4": ["1eb8"], "NVIDIA A10": ["2236"]}), gpu=None,
+    ),
     "x4": Fault("pcie_width", "degraded", "reseat", _of_gpu("pcie", "width", to=4)),
     "generation 1 under load": Fault(
         "pcie_generation", "degraded", "reseat", _of_gpu("pcie", "generation", to=1), busy=True

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from gpu_stack.acceptance import judge, words
-from gpu_stack.acceptance.checks import computing, feeding
+from gpu_stack.acceptance.checks import computing, copying, feeding
 
 from tests.unit.acceptance import trained
 from tests.unit.acceptance.machines import MODELS
@@ -47,7 +47,10 @@ def test_a_fault_of_the_work_is_named_by_its_own_check_alone(fault: WorkFault) -
 
 def test_every_check_of_the_work_has_a_fault() -> None:
     named = {fault.red[0] for fault in WORK_FAULTS.values()}
-    checks = (*feeding.WORK_HOST, *computing.HOST, *computing.GPU, *judge.LONG_OF_GPU)
+    checks = (
+        *feeding.WORK_HOST, *computing.HOST, *copying.HOST, *computing.GPU, *copying.GPU,
+        *judge.LONG_OF_GPU,
+    )  # fmt: skip
     # These report and do not judge.
     assert {name for name, _ in checks} - named == {
         "rate_float32", "rate_float16", "copy_to", "copy_back"
@@ -109,6 +112,17 @@ def test_a_program_that_ended_once_and_then_worked_accuses_nobody() -> None:
     assert of(verdict, "xla", 1)["evidence"] == [
         "the first of two tries failed: it was ended by signal 11"
     ]
+
+
+def test_a_card_that_was_not_copied_with_exchanges_nothing() -> None:
+    """Somebody had come by then, and was gone at the next program."""
+    facts = worked(count=3)
+    copies = facts["work"]["host"]["copies"]
+    copies["order"] = ["0", "2"]
+    copies["facts"] = {"host": copies["facts"]["host"][:2], "pairs": {}}
+    verdict = judge.judge(facts)
+    states = [of(verdict, "exchange", index)["state"] for index in range(3)]
+    assert states == ["ok", "not applicable", "ok"]
 
 
 def test_a_card_in_use_is_named_and_the_others_are_judged() -> None:

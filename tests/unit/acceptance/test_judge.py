@@ -8,7 +8,15 @@ import pytest
 from gpu_stack.acceptance import judge, words
 
 from tests.collection import ROOT
-from tests.unit.acceptance.machines import A100, FAULTS, Fault, event, healthy, machine
+from tests.unit.acceptance.machines import (
+    A100,
+    FAULTS,
+    Fault,
+    event,
+    healthy,
+    machine,
+    on_a_lone_card,
+)
 from tests.unit.acceptance.worked import worked
 from tests.verdicts import red
 
@@ -46,7 +54,7 @@ def test_one_line_names_the_sick_card() -> None:
     facts = machine("Tesla T4", 4)
     facts["nvml"]["gpus"][2]["pcie"]["width"] = 4
     assert words.host("gpu07", entry(judge.judge(facts))) == [
-        "gpu07: degraded: 4 GPUs; checks: 40 ok, 13 measured, 16 not applicable",
+        "gpu07: degraded: 4 GPUs; checks: 40 ok, 13 measured, 17 not applicable",
         "  GPU 2 GPU-00000002-1111-2222-3333-444444444444 (Tesla T4, serial 042102, slot 3, "
         "0000:19:00.0): degraded: the PCIe link has 4 of 16 lanes; next: reseat (switch the host "
         "off, put the card and its riser in again, then try another slot)",
@@ -117,6 +125,30 @@ def test_the_worst_of_several_errors_of_a_card_is_named() -> None:
     assert xid["reason"].startswith("Xid 79: ")
     assert xid["reason"].endswith(" (2 times)")
     assert len(xid["evidence"]) == 4
+
+
+@pytest.mark.parametrize("name", on_a_lone_card())
+def test_the_only_cards_errors_of_programs_are_told_and_accuse_nobody(name: str) -> None:
+    events = on_a_lone_card()[name]
+    facts = machine("Tesla T4", 1)
+    facts["log"]["xids"] = events
+    (gpu,) = judge.judge(facts)["gpus"]
+    (xid,) = [entry for entry in gpu["checks"] if entry["check"] == "xid"]
+    assert (gpu["verdict"], xid["state"], xid["action"]) == ("ok", "measured", "nothing")
+    assert f"{len(events)} times in a day by {len(events)} processes" in xid["reason"]
+    assert xid["reason"].endswith("whether it is the program or the card")
+    assert xid["how"].startswith("run what failed on another card")
+    # Its own errors are its own, whatever else there is.
+    facts["log"]["xids"] = [*events, event(0, 79)]
+    assert judge.judge(facts)["verdict"] == "failed"
+
+
+def test_a_card_that_a_virtual_machine_has_is_no_other_to_compare_with() -> None:
+    facts = machine("Tesla T4", 2)
+    facts["bus"][1]["driver"] = "vfio-pci"
+    del facts["nvml"]["gpus"][1]
+    facts["log"]["xids"] = on_a_lone_card()["a program of one block on the only card"]
+    assert judge.judge(facts)["verdict"] == "ok"
 
 
 def test_a_verdict_has_what_its_readers_know() -> None:

@@ -95,7 +95,7 @@ def test_a_host_without_an_answer_is_an_error() -> None:
     root = junit(gpu01=lost, gpu02=broken)
     assert cases(root, "error") == [("gpu01.host", "answer"), ("gpu02.host", "answer")]
     assert [error.get("message") for error in root.iter("error")] == ["no route", "it broke"]
-    assert (root.get("tests"), root.get("errors"), root.get("failures")) == ("24", "2", "0")
+    assert (root.get("tests"), root.get("errors"), root.get("failures")) == ("25", "2", "0")
 
 
 def test_simulated_gpus_are_called_so() -> None:

@@ -53,11 +53,21 @@ def test_a_call_that_fails_is_no_answer(capfd: pytest.CaptureFixture[str]) -> No
     capfd.readouterr()
 
 
-def test_nothing_of_the_child_is_left_behind() -> None:
+def test_nothing_of_the_child_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own child alone is asked for: other tests of this process may have left theirs."""
+    children = []
+
+    def fork() -> int:
+        children.append(real())
+        return children[-1]
+
+    real = os.fork
+    monkeypatch.setattr(os, "fork", fork)
     with pytest.raises(bounded.SilentError):
         bounded.call(lambda: time.sleep(60), 0.1)
+    (child,) = children
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(child, os.WNOHANG)
 
 
 # the PCI bus
@@ -201,6 +211,18 @@ def test_who_computes_is_said_of_several_cards(library: tuple[str, Path]) -> Non
     found = nvml.at_work_on([first, second, unknown], path)
     assert found == {first: [1], second: [], unknown: None}
     assert nvml.at_work(first, path) == [1]
+
+
+def test_how_much_memory_of_a_card_is_free(
+    library: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, config = library
+    config.write_text(gpu.Simulated(count=1, processes=((1, 100),)).text(), "ascii")
+    (card,) = nvml.read(path)["gpus"]
+    left = card["memory"]["total"] - card["memory"]["used"]
+    assert 0 < nvml.free(card["uuid"], path) == left < card["memory"]["total"]
+    says(monkeypatch, left, bounded.SilentError("no answer"), bounded.EndedError("it ended"))
+    assert [machine.free(card["uuid"]) for _ in range(3)] == [left, None, None]
 
 
 def says(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:

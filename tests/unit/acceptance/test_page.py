@@ -49,14 +49,39 @@ class Text(HTMLParser):
 
 def test_a_value_that_stands_without_its_column_is_named_as_that_is() -> None:
     """On paper and on phones the table's head is not shown."""
-    source = page(gpu01=entry(machine()))
-    head = source.partition("<table>\n<thead>")[2].partition("</thead>")[0]
-    columns = [part for part in head.split('<th scope="col">') if part.strip("<tr>")]
+    source = page(gpu01=entry(machine(busy=True)))
+    columns = head(source)
     row = source.partition("<tbody>\n<tr>")[2].partition("\n")[0]
     names = re.findall(r'data-is="([^"]+)"', row)
     # What these are is seen.
     assert [name for name in columns if name not in ("Host", "Verdict", "Model", "UUID")] == names
     assert row.count("<td") == len(columns) - 1
+
+
+def head(source: str) -> list[str]:
+    """The columns of the table of GPUs."""
+    text = source.partition("<table>\n<thead><tr>")[2].partition("</thead>")[0]
+    return text.split('<th scope="col">')[1:]
+
+
+def test_a_column_without_a_value_is_left_out() -> None:
+    """In a room of tower PCs no card has a slot's number, and nobody computes at night."""
+    facts = machine("Tesla T4", 2)
+    for place in facts["bus"]:
+        place["slot"] = None
+    assert {"Slot", "In use by", "Next"}.isdisjoint(head(page(gpu01=entry(facts))))
+    busy = machine(busy=True)
+    both = head(page(gpu01=entry(facts), gpu02=entry(busy)))
+    assert {"Slot", "In use by"} < set(both)
+    # A host that was not asked has a row all the same.
+    lost = {"status": "unreachable", "message": "no route to host", "acceptance": None}
+    assert head(page(gpu01=lost)) == ["Host", "GPU", "Verdict"]
+
+
+def test_a_uuid_is_whole_and_may_take_several_lines() -> None:
+    source = page(gpu01=entry(machine()))
+    uuid = "GPU-00000000-1111-2222-3333-444444444444"
+    assert uuid.replace("-", "-<wbr>") in source
 
 
 @pytest.fixture(scope="module")

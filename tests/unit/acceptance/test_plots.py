@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,6 +16,7 @@ from gpu_stack.acceptance import judge
 
 from provision.report.html import plots
 from tests.unit.acceptance import trained
+from tests.unit.acceptance.machines import machine
 from tests.unit.acceptance.test_page import Text, page
 from tests.unit.acceptance.worked import burnt, worked
 
@@ -317,6 +319,24 @@ def test_every_gpu_fits_a_phone_and_paper(width: int, media: str, wide: str, bro
     overflow = browser.overflow()
     browser.call("Emulation.setEmulatedMedia", media="")
     assert (too_wide, overflow) == (0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [800, 1024, 1200, 1400])
+def test_every_gpu_with_all_its_columns_fits_the_window(
+    width: int, tmp_path: Path, browser: Any
+) -> None:
+    """At 1400 pixels its UUID once made the table scroll."""
+    facts = machine("NVIDIA GeForce RTX 3090", 4, busy=True)
+    facts["nvml"]["gpus"][2]["pcie"]["width"] = 4
+    sick = judge.judge(facts)
+    host = {"status": sick["verdict"], "message": "", "acceptance": sick}
+    target = tmp_path / "acceptance.html"
+    target.write_text(page(**{"gpu-node-01.lab.example.org": host}), encoding="utf-8")
+    browser.open(target.as_uri(), width)
+    region = "document.querySelector('#gpus .scroll')"
+    too_wide = browser.ask(f"{region}.scrollWidth - {region}.clientWidth")
+    assert (too_wide, browser.overflow()) == (0, 0)
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.provision.gpu.plugins.action import gpu_acceptance
@@ -52,6 +54,24 @@ def test_every_program_that_is_asked_is_in_a_project_and_sent_to_the_host() -> N
     folder = f"{collection.IN_TREE}playbooks/files/acceptance/programs/"
     tree = {path: data for path, data in collection.read().items() if path.startswith(folder)}
     assert tree == {folder + name: text.encode() for name, text in sent.items()}
+
+
+def test_the_models_of_the_inventory_are_sent_with_their_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the project's lock; what that does not know has none."""
+    lock = {"gpu_lock": {"rows": [{}, {"models": {"Tesla T4": ["1eb8", "1eb9"]}}]}}
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "gpu_lock.yml").write_text(json.dumps(lock))
+    plugin = gpu_acceptance.ActionModule.__new__(gpu_acceptance.ActionModule)
+    plugin._task = SimpleNamespace(args={"declared": 2})
+    plugin._templar = SimpleNamespace(template=lambda value: value)
+    plugin._execute_module = lambda **given: given["module_args"]
+    monkeypatch.setattr(gpu_acceptance.ActionBase, "run", lambda *_: {})
+    variables = {"playbook_dir": str(tmp_path), "gpu_models": ["Tesla T4", "Tesla T5"]}
+    sent = {"Tesla T4": ["1eb8", "1eb9"], "Tesla T5": None}
+    assert plugin.run(None, variables) == {"declared": 2, "models": sent}
+    assert plugin.run(None, {"playbook_dir": "/nowhere"}) == {"declared": 2, "models": {}}
 
 
 def test_a_program_answers_with_its_last_marked_line(programs: Runner) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from gpu_stack.acceptance import judge, work
 
 from tests.unit.acceptance import trained
@@ -58,6 +59,84 @@ def test_a_training_on_all_that_came_to_something_else_is_made_again() -> None:
     assert runner.of("mirrored") == [together, together]
     assert answers["host"]["mirrored"]["first"]["facts"] == wrong["facts"]
     assert answers["host"]["mirrored"]["facts"]["shares"][1] > 0.9
+
+
+def test_a_card_that_spoils_training_on_all_is_left_out_in_turn() -> None:
+    """Of three cards these are the three pairs: (1, 2), (0, 2) and (0, 1)."""
+    facts, runner = machine(count=3), Recorder()
+    first, second, third = uuids(facts)
+    together = f"{first},{second},{third}"
+    pairs = [f"{second},{third}", f"{first},{third}", f"{first},{second}"]
+    runner.answers["mirrored", together] = [broken("it was ended by signal 6")] * 2
+    for pair in (pairs[0], pairs[2]):
+        runner.answers["mirrored", pair] = [mirrored(weights=0.2)]
+    answers = look(facts, runner)
+    assert runner.of("mirrored") == [together, together, *pairs]
+    assert answers["late"] == {}
+    verdict = judge.judge({**facts, "work": answers})
+    sick = of(verdict, "together", 1)
+    assert sick["reason"] == "training fails on all 3 GPUs, and on all but this one it is right"
+    told = [f"training without GPU {index}: {word}" for index, word in zip(
+        range(3), ("not right", "right", "not right"), strict=True)]  # fmt: skip
+    assert sick["evidence"] == told
+    assert of(verdict, "together", 0)["state"] == "not applicable"
+    replicas = of(verdict, "replicas")
+    assert replicas["state"] == "measured"
+    assert replicas["reason"].startswith("see GPU 1: training on all cards failed")
+
+
+@pytest.mark.parametrize(
+    ("count", "wrong"),
+    [
+        (2, broken("it was ended by signal 6")),  # no other pair
+        (3, mirrored(replicas=3, shares=[1.0, 0.0, 1.0], apart=[0.0] * 3)),  # it is known
+        (3, mirrored(replicas=1, shares=[1.0], apart=[0.0])),  # the stack's
+        (3, broken("ResourceExhaustedError: OOM")),
+        (3, broken("no answer within 300 s", silent=True)),
+    ],
+)
+def test_nobody_is_left_out_where_that_would_show_nothing(
+    count: int, wrong: dict[str, Any]
+) -> None:
+    facts, runner = machine(count=count), Recorder()
+    together = ",".join(uuids(facts))
+    runner.answers["mirrored", together] = [wrong, wrong]
+    look(facts, runner)
+    assert set(runner.of("mirrored")) == {together}
+
+
+@pytest.mark.parametrize("over", [2, 3])
+def test_who_was_not_left_out_for_want_of_time_accuses_nobody(over: int) -> None:
+    facts, runner = machine(count=3), Recorder()
+    together = ",".join(uuids(facts))
+    runner.answers["mirrored", together] = [broken("it was ended by signal 6")] * 2
+    clock = iter(range(10000))
+    asked = lambda: 1e9 if len(runner.of("mirrored")) >= over else next(clock) * 1e-6  # noqa: E731
+    answers = look(facts, runner, clock=asked)
+    assert "without" not in answers["host"]["mirrored"]
+    verdict = judge.judge({**facts, "work": answers})
+    assert of(verdict, "replicas")["state"] == "failed"
+    assert of(verdict, "together", 1)["state"] == "not applicable"
+
+
+def test_wrong_copies_are_made_again() -> None:
+    facts, runner = machine(count=2), Recorder()
+    together = ",".join(uuids(facts))
+    wrong = answer(host=[{"wrong": 3, "to": 1.0, "back": 1.0}] * 2, pairs={})
+    runner.answers["copies", together] = [wrong]
+    answers = look(facts, runner)
+    assert runner.of("copies") == [together, together]
+    verdict = judge.judge({**facts, "work": answers})
+    assert of(verdict, "copies")["reason"].endswith("wrong once, and right when tried again")
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_copies_that_gave_no_answer_are_not_made_again(silent: bool) -> None:
+    facts, runner = machine(count=2), Recorder()
+    together = ",".join(uuids(facts))
+    runner.answers["copies", together] = [broken("it was ended by signal 6", silent=silent)]
+    look(facts, runner)
+    assert runner.of("copies") == [together]
 
 
 def test_one_that_hangs_is_not_made_again() -> None:

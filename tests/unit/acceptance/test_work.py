@@ -89,6 +89,55 @@ def test_logical_cpu_devices_stand_in_for_simulated_gpus() -> None:
     assert [count for program, _, count in runner.asked if program == "copies"] == [2]
 
 
+OOM = "ResourceExhaustedError: OOM when allocating tensor on /device:GPU:0 by allocator GPU_0_bfc"
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        (79 * 2**30, ["NVML: right after it 79.0 GiB of the card's memory were free"]),
+        (2**30, ["NVML: right after it 1.0 GiB of the card's memory were free"]),
+        (None, []),
+    ],
+)
+def test_a_card_that_has_no_memory_left_is_asked_how_much_is_free(
+    left: int | None, told: list[str]
+) -> None:
+    """And where that is enough, the program is asked once more, and then the card accused."""
+    facts, runner = machine(count=2), Recorder()
+    _first, second = uuids(facts)
+    runner.answers["xla", second] = [broken(OOM), broken(OOM)]
+    asked = []
+    answers = look(facts, runner, free=lambda uuid: (asked.append(uuid), left)[1])
+    entry = answers["cards"]["1"]["xla"]
+    assert set(asked) == {second}
+    assert (entry["free"], entry["log"]) == (left, ["its last words", *told])
+    accused = left == 79 * 2**30
+    assert runner.of("xla").count(second) == (2 if accused else 1)
+    checks = judge.judge({**facts, "work": answers})["gpus"][1]["checks"]
+    (xla,) = [check for check in checks if check["check"] == "xla"]
+    assert xla["state"] == ("failed" if accused else "not applicable")
+    assert xla["evidence"] == (entry["log"] if accused else [])
+
+
+def test_all_together_have_as_much_memory_as_the_one_with_the_least() -> None:
+    facts, runner = machine(count=2), Recorder()
+    together = ",".join(uuids(facts))
+    left = dict(zip(uuids(facts), (70, 1), strict=True))
+    runner.answers["mirrored", together] = [broken(OOM)]
+    answers = look(facts, runner, free=lambda uuid: left[uuid] * 2**30)
+    assert answers["host"]["mirrored"]["free"] == 2**30
+    assert runner.of("mirrored") == [together]
+
+
+def test_a_stand_in_has_no_memory_of_a_card() -> None:
+    facts, runner = machine(count=1), Recorder()
+    facts["simulated"] = True
+    runner.answers["xla", "-1"] = [broken(OOM)]
+    answers = look(facts, runner, free=lambda _uuid: 70 * 2**30)
+    assert "free" not in answers["cards"]["0"]["xla"]
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

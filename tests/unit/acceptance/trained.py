@@ -114,6 +114,22 @@ def right_again(work: dict[str, Any]) -> None:
     work["host"]["mirrored"]["first"] = {"facts": {}, "error": None}
 
 
+def without(*cures: str) -> Change:
+    """Training on all fails; on all but one it is right where one of these is left out."""
+
+    def change(work: dict[str, Any]) -> None:
+        answer = work["host"]["mirrored"]
+        answer.update(facts=None, error="RuntimeError: no", without={})
+        for index in answer["order"]:
+            order = [each for each in answer["order"] if each != index]
+            right = host(len(order), work["kind"])["mirrored"]
+            facts = right if index in cures else {**right, "weights": 0.2}
+            entry = {"facts": facts, "error": None, "log": [], "silent": False, "order": order}
+            answer["without"][index] = entry
+
+    return change
+
+
 Red = tuple[str, int | None, str, str]
 # Of three cards: {name: (change, the only check that is red: (check, GPU or None, state, action))}
 FAULTS: dict[str, tuple[Change, Red]] = {
@@ -154,6 +170,11 @@ FAULTS: dict[str, tuple[Change, Red]] = {
         ("replicas", None, "failed", "configure"),
     ),
     "no training on all": (ends("mirrored"), ("replicas", None, "failed", "configure")),
+    "training is right without one alone": (without("1"), ("together", 1, "failed", "reset")),
+    "training is right without either of two": (
+        without("0", "1"), ("replicas", None, "failed", "configure"),
+    ),
+    "training is never right": (without(), ("replicas", None, "failed", "configure")),
     "wrong once": (right_again, ("replicas", None, "degraded", "watch")),
     "a silent card": (
         of_all("mirrored", busy=[1.0, 0.0, 0.95]), ("busy", 1, "failed", "reset"),

@@ -161,16 +161,22 @@ OOM = [
     "OOM when allocating tensor with shape[16,64,112,112] and type float on /device:GPU:0",
     " [Op:__inference_step_31415]",
 ]
+HOSTS_OOM = [OOM[0], OOM[1].replace("device:GPU:0", "device:CPU:0"), OOM[2]]
 FULL = [
     "tensorflow.python.framework.errors_impl.ResourceExhaustedError: w; No space left on device"
 ]
 
 
-def _without_room(log: list[str], program: str, index: str | None = "1") -> Edge:
+def _without_room(
+    log: list[str], program: str, index: str | None = "1", free: float | None = None
+) -> Edge:
+    """`free`: GiB of the card that NVML said were free then."""
+
     def change(work: dict[str, Any]) -> None:
         answers = work["host"] if index is None else work["cards"][index]
         order = {"order": answers[program]["order"]} if index is None else {}
-        answers[program] = {**broken(log[-1].strip()), "log": log, **order}
+        room = None if free is None else int(free * 2**30)
+        answers[program] = {**broken(log[-1].strip()), "log": log, "free": room, **order}
 
     return Edge(change)
 
@@ -207,6 +213,17 @@ COMPUTING = {
     "no memory to copy to": _without_room(["InternalError: Dst tensor is not initialized."], "xla"),
     "no memory for all together": _without_room(OOM, "mirrored", None),
     "no memory for ResNet-50 on all": _without_room(OOM, "resnet", None),
+    "little memory for a product": _without_room(OOM, "product", free=3.9),
+    "enough memory for a product": _without_room(OOM, "product", free=4.0),
+    "little memory for ResNet-50": _without_room(OOM, "resnet", free=15.9),
+    "enough memory for ResNet-50": _without_room(OOM, "resnet", free=16.0),
+    "enough memory to copy to": _without_room(
+        ["InternalError: Dst tensor is not initialized."], "xla", free=70.0
+    ),
+    "enough memory for all together": _without_room(OOM, "mirrored", None, free=70.0),
+    "all memory for a pattern": _without_room(OOM, "pattern", free=70.0),
+    "the host's memory and not the card's": _without_room(HOSTS_OOM, "product", free=70.0),
+    "a full disk beside a free card": _without_room(FULL, "checkpoints", None, free=70.0),
     "a full disk": _without_room(FULL, "checkpoints", None),
     "a full disk for one": _without_room(FULL, "dense"),
     "float32 at its limit": Edge(product_of("float32", error=1e-4)),

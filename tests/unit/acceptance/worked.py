@@ -120,6 +120,16 @@ def fails(program: str, *indexes: str) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+def out_of_memory(program: str, *, free: int) -> Callable[[dict[str, Any]], None]:
+    """Card 1 has no memory for a program, though NVML says that so many bytes are free."""
+    error = "ResourceExhaustedError: OOM when allocating tensor on /device:GPU:0"
+
+    def change(work: dict[str, Any]) -> None:
+        work["cards"]["1"][program] = {**broken(error), "free": free}
+
+    return change
+
+
 def once(program: str, first: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
     return lambda work: work["cards"]["1"][program].update(first=first)
 
@@ -128,12 +138,23 @@ def of_host(program: str, **values: Any) -> Callable[[dict[str, Any]], None]:
     return lambda work: work["host"][program]["facts"].update(values)
 
 
-def pair_wrong(work: dict[str, Any]) -> None:
-    work["host"]["copies"]["facts"]["pairs"]["0-2"]["wrong"] = 7
+def wrong_copies(*exchanges: str) -> Callable[[dict[str, Any]], None]:
+    """What arrives changed: "0-2" between two cards, "1" between the host and a card."""
+
+    def change(work: dict[str, Any]) -> None:
+        facts = work["host"]["copies"]["facts"]
+        for exchange in exchanges:
+            entry = facts["pairs"][exchange] if "-" in exchange else facts["host"][int(exchange)]
+            entry["wrong"] = 7
+
+    return change
 
 
-def arrival_wrong(work: dict[str, Any]) -> None:
-    work["host"]["copies"]["facts"]["host"][1]["wrong"] = 7
+def copied_wrong_once(work: dict[str, Any]) -> None:
+    copies = work["host"]["copies"]
+    first = copy.deepcopy(copies)
+    first["facts"]["pairs"]["0-2"]["wrong"] = 7
+    copies["first"] = first
 
 
 def burnt(**values: Any) -> Callable[[dict[str, Any]], None]:
@@ -174,6 +195,9 @@ WORK_FAULTS = {
         product_of("float16", error=0.5), ("product", 1, "failed", "service"), simulated=True
     ),
     "product ends": WorkFault(fails("product", "1"), ("product", 1, "failed", "reset")),
+    "no memory on a card that is free": WorkFault(
+        out_of_memory("product", free=70 * 1024 * MIB), ("product", 1, "failed", "reset")
+    ),
     "wrong once": WorkFault(
         once("product", answer(float32={"error": 1.0})), ("product", 1, "degraded", "watch")
     ),
@@ -224,6 +248,33 @@ WORK_FAULTS = {
         of_host("listed", addresses=[], built_with_cuda=False),
         ("listed", None, "failed", "configure"),
     ),
-    "a wrong copy between two": WorkFault(pair_wrong, ("copies", None, "failed", "configure")),
-    "a wrong copy to one": WorkFault(arrival_wrong, ("copies", None, "failed", "configure")),
+    "a wrong copy between two": WorkFault(
+        wrong_copies("0-2"), ("copies", None, "failed", "configure")
+    ),
+    "a wrong copy between the only two": WorkFault(
+        wrong_copies("0-1"), ("copies", None, "failed", "configure"), count=2
+    ),
+    "a wrong copy between two and two others": WorkFault(
+        wrong_copies("0-1", "2-3"), ("copies", None, "failed", "configure"), count=4
+    ),
+    "a wrong copy to all": WorkFault(
+        wrong_copies("0", "1"), ("copies", None, "failed", "configure"), count=2
+    ),
+    "a wrong copy to the only one": WorkFault(
+        wrong_copies("0"), ("copies", None, "failed", "configure"), count=1
+    ),
+    "a wrong copy once": WorkFault(copied_wrong_once, ("copies", None, "degraded", "watch")),
+    "a wrong copy to one": WorkFault(wrong_copies("1"), ("exchange", 1, "failed", "reseat")),
+    "a wrong copy to one of two": WorkFault(
+        wrong_copies("1", "0-1"), ("exchange", 1, "failed", "reseat"), count=2
+    ),
+    "a wrong copy between one and the host and each other": WorkFault(
+        wrong_copies("1", "0-1", "1-2"), ("exchange", 1, "failed", "reseat")
+    ),
+    "a wrong copy between one and each other": WorkFault(
+        wrong_copies("0-1", "1-2"), ("exchange", 1, "failed", "reseat")
+    ),
+    "a wrong copy between one and two of three": WorkFault(
+        wrong_copies("0-1", "1-3"), ("exchange", 1, "failed", "reseat"), count=4
+    ),
 }

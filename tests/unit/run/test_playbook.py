@@ -55,7 +55,9 @@ def test_a_limit_that_matches_is_taken(tree: Tree, limit: str) -> None:
 
 
 def test_a_changed_host_is_timed_by_component_and_judged_by_the_checks(tree: Tree) -> None:
-    """No GPU stack is on this machine: the checks must find that out, and say so per host."""
+    """No TensorFlow is where this host has its own: the checks must find that out, per host."""
+    root = tree.path / "tensorflow"
+    tree.hosts("gpu01", tensorflow_root=str(root))
     tree.answers("gpu01", plan(change("cuda")))
     outcome = run_playbook(tree.path)
     host = tree.report()["hosts"]["gpu01"]
@@ -65,7 +67,7 @@ def test_a_changed_host_is_timed_by_component_and_judged_by_the_checks(tree: Tre
     assert host["components"]["cuda"]["seconds"] > 0
     assert host["checks_summary"]["failed"] > 0
     texts = [check["diagnosis"] for check in host["checks"] if check["result"] == "failed"]
-    assert "there is no TensorFlow: /opt/tensorflow/current/bin/python does not exist" in texts
+    assert f"there is no TensorFlow: {root}/current/bin/python does not exist" in texts
     (failed,) = [event for event in tree.events() if event.get("status") == "failed"]
     assert failed["task"].endswith("Tell what is not proven")
 

@@ -15,6 +15,7 @@ import yaml
 from ansible_collections.provision.gpu.plugins.modules import gpu_acceptance
 from ansible_collections.provision.gpu.plugins.plugin_utils import examination
 from gpu_stack.acceptance import judge, levels, words
+from gpu_stack.acceptance.teaching import history
 from typer.testing import CliRunner
 
 from provision import acceptance, cli
@@ -235,6 +236,43 @@ def test_plain_ansible_says_the_same(project: Path) -> None:
     entry = {"status": "degraded", "message": "", "acceptance": says["acceptance"]}
     for line in words.host("gpu01", copy.deepcopy(entry)):
         assert line in done.stdout.splitlines()
+
+
+@pytest.fixture
+def installed(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the collection lies as Galaxy installs it, outside of `project`."""
+    place = project / "elsewhere" / "installed"
+    place.parent.mkdir()
+    (project / "collections").rename(place)
+    monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(place))
+    return place
+
+
+def test_the_collections_playbook_writes_into_the_project_that_it_is_started_in(
+    project: Path, installed: Path
+) -> None:
+    done = examined.by_ansible(project, "provision.gpu.accept", answer())
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((project / "report" / "acceptance.json").read_text())
+    assert report["hosts"]["gpu01"]["status"] == "ok"
+    assert report["lock_digest"] == "x"
+    assert (project / "report" / history.FOLDER).is_dir()
+    assert not list(installed.glob("**/report"))
+
+
+def test_the_collections_playbook_is_refused_where_no_project_is(
+    project: Path, installed: Path
+) -> None:
+    here = project / "elsewhere" / "here"
+    here.mkdir()
+    (project / "lab").rename(here / "lab")
+    done = examined.by_ansible(here, "provision.gpu.accept", answer())
+    assert done.returncode == 5
+    said = " ".join(done.stderr.split())
+    assert said.count(f"{here} is no project: there is no stacks/ in it") == 1
+    assert said.endswith("No host was touched.")
+    assert not list(installed.glob("**/report"))
+    assert not (here / "report").exists()
 
 
 def test_a_run_says_what_its_acceptance_came_to(project: Path) -> None:

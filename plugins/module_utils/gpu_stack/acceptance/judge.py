@@ -7,6 +7,7 @@ from . import figures, levels, own_word, series, topology
 from .checks import (
     computing,
     condition,
+    copying,
     feeding,
     kept,
     kernel,
@@ -29,22 +30,27 @@ OF_GPU = (
     *presence.GPU, *links.GPU, *memory.GPU, *recovery.GPU, *condition.GPU, *kernel.GPU
 )  # fmt: skip
 # Where an acceptance has loaded the cards.
-WORK_OF_HOST = (*feeding.WORK_HOST, *computing.HOST, *training.HOST, *kept.HOST)
-WORK_OF_GPU = (*computing.GPU, *training.GPU)
+WORK_OF_HOST = (
+    *feeding.WORK_HOST, *computing.HOST, *copying.HOST, *training.HOST, *kept.HOST
+)  # fmt: skip
+WORK_OF_GPU = (*computing.GPU, *copying.GPU, *training.GPU)
 LONG_OF_GPU = computing.LONG_GPU
 # What is asked of a card that does not answer.
 WITHOUT_ANSWER = ("answers", "xid")
 SILENT = "the card does not answer"
 
 
-def judge(facts: dict[str, Any], declared: int = 0) -> dict[str, Any]:
+def judge(
+    facts: dict[str, Any], declared: int = 0, models: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """{format, verdict, action, checks, gpus, pairs, sets, driver, simulated, level, ...}.
 
     Of a host. `facts` are machine.look's, above the level quick with work.look's as `work`.
-    `declared`: how many GPUs the inventory says; 0 where it says nothing. A verdict is "ok",
-    "degraded", "failed" or "not applicable"; what was only measured makes nothing well.
+    `declared`: how many GPUs the inventory says; 0 where it says nothing. `models`: which, as
+    gpu_models.named returns it. A verdict is "ok", "degraded", "failed" or "not applicable"; what
+    was only measured makes nothing well.
     """
-    facts = {"declared": declared, **facts}
+    facts = {"declared": declared, "models": models or {}, **facts}
     places = {gpu["pci"]: gpu for gpu in facts["bus"]}
     nvml = _addressed(facts)
     gpus = [_gpu(gpu, facts, places.get(gpu.get("pci")) or {}) for gpu in nvml["gpus"]]
@@ -115,6 +121,7 @@ def _gpu(gpu: dict[str, Any], facts: dict[str, Any], place: dict[str, Any]) -> d
         {**dict.fromkeys(own_word.KEYS), **gpu},
         xids=_of(gpu, facts["log"]),
         elsewhere=_elsewhere(gpu, facts["log"]),
+        alone=len(presence.here(facts)) < 2,
         like=_like(gpu, facts["nvml"]["gpus"]),
         figures=figures.figures(gpu["name"]) if gpu.get("name") else None,
     )

@@ -60,6 +60,15 @@ def taken(context: Context, uuid: str) -> str | None:
     return words.in_use([_user(context, pid) for pid in pids])
 
 
+def free(uuid: str) -> int | None:
+    """Bytes of a GPU's memory that nobody has now; None where NVML does not say it."""
+    try:
+        left: int | None = bounded.call(lambda: nvml.free(uuid), NVML_PATIENCE)
+    except (bounded.SilentError, bounded.EndedError):
+        return None
+    return left
+
+
 def strangers(context: Context, uuids: list[str]) -> dict[str, str]:
     """{UUID: who computes there, in words} of these GPUs; programs of this process count for none.
 

@@ -178,10 +178,24 @@ def at_work_on(uuids: list[str], name: str = LIBRARY) -> dict[str, list[int] | N
     return found
 
 
-def _pids(library: Library, uuid: str) -> list[int]:
+def free(uuid: str, name: str = LIBRARY) -> int | None:
+    """Bytes of a GPU's memory that nobody has; None where the driver does not say it.
+
+    Raises OSError, NvmlError without an answer.
+    """
+    library = Library(name)
+    memory = _memory(library, _handle(library, uuid))
+    return None if memory is None else memory["total"] - memory["used"]
+
+
+def _handle(library: Library, uuid: str) -> ctypes.c_void_p:
     handle = ctypes.c_void_p()
     library.call("nvmlDeviceGetHandleByUUID", uuid.encode("ascii"), ctypes.byref(handle))
-    processes = _processes(library, handle)
+    return handle
+
+
+def _pids(library: Library, uuid: str) -> list[int]:
+    processes = _processes(library, _handle(library, uuid))
     if processes is None:
         raise NvmlError(NOT_SUPPORTED)
     return [entry["pid"] for entry in processes if entry["kind"] == "compute"]

@@ -12,7 +12,7 @@ import time
 
 from ..type_checking import TYPE_CHECKING
 from . import levels, words
-from .checks import computing, names, training
+from .checks import computing, copying, names, training
 
 if TYPE_CHECKING:
     from typing import Any, Callable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Taken = Callable[[str], "str | None"]
     Strangers = Callable[[list[str]], dict[str, str]]
+    Free = Callable[[str], "int | None"]
 
 GPU, CPU = "GPU", "CPU"
 # {program: seconds that it may take}. TensorFlow's first start from a cold disk takes a minute; a
@@ -45,7 +46,7 @@ BURN = "burn"
 # What the burn-in takes besides its own time.
 BURN_MORE = 300
 LISTED = "listed"
-LISTED_PATIENCE = 300
+TOGETHER = {LISTED: 300, **ON_ALL}
 # No card: TensorFlow counts none.
 NONE = "-1"
 
@@ -99,6 +100,11 @@ def nobody(uuid: str) -> str | None:  # noqa: ARG001
     return None
 
 
+def unsaid(uuid: str) -> int | None:  # noqa: ARG001
+    """For `free` where nothing says how much memory a card has left."""
+    return None
+
+
 def look(
     facts: dict[str, Any],
     level: str,
@@ -107,6 +113,7 @@ def look(
     taken: Taken = nobody,
     *,
     strangers: Strangers | None = None,
+    free: Free = unsaid,
     patience: float = levels.PATIENCE,
     disk: Callable[[], dict[str, Any]] | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -115,15 +122,18 @@ def look(
 
     What TensorFlow did on a host's cards. facts: machine.look's. minutes: how long the burn-in of
     the level long takes. taken(uuid): who computes on a card now, as machine.taken says. strangers:
-    machine.strangers, where nothing is to be loaded while anybody computes on any card. patience:
-    minutes after which no other program is begun but the burn-in; stand-ins have no such end, as
-    nobody is promised how long they take. disk: storage.measure.
+    machine.strangers, where nothing is to be loaded while anybody computes on any card. free:
+    machine.free, asked where a program found too little memory. patience: minutes after which no
+    other program is begun but the burn-in; stand-ins have no such end, as nobody is promised how
+    long they take. disk: storage.measure.
 
     missing: why nothing could be asked, or None. skipped: {index: why} of the cards that were left
     alone. order: the indexes of the others. host: {program: answer}; cards: {index: {program:
     answer}}, an answer as Runner.ask returns it, with `first`, the one before, where a suspect was
-    asked again. Of the host's programs an answer has the `order` of their devices. Indexes are
-    text, as in JSON. late: {index, or names.HOSTS: programs that were not begun for want of time}.
+    asked again, and `free`, the bytes of its card, where it found too little memory. Of the host's
+    programs an answer has the `order` of their devices; the training on all of them may have
+    `without`, {index: its answer without that card}. Indexes are text, as in JSON. late: {index, or
+    names.HOSTS: programs that were not begun for want of time}.
     storage: what `disk` said.
     """
     gpus = facts["nvml"]["gpus"]
@@ -131,25 +141,25 @@ def look(
     skipped = {index: reason for index, reason in reasons if reason}
     if strangers is not None:
         spare_all(gpus, skipped, _at_work(gpus))
-    free = [gpu for gpu in gpus if str(gpu["index"]) not in skipped]
+    usable = [gpu for gpu in gpus if str(gpu["index"]) not in skipped]
     what = kind(facts)
     work: dict[str, Any] = {
         "level": level, "kind": what, "missing": None, "skipped": skipped,
-        "order": [str(gpu["index"]) for gpu in free],
-        "host": {}, "cards": {str(gpu["index"]): {} for gpu in free}, "late": {}, "storage": None,
+        "order": [str(gpu["index"]) for gpu in usable],
+        "host": {}, "cards": {str(gpu["index"]): {} for gpu in usable}, "late": {}, "storage": None,
     }  # fmt: skip
-    if what is None or not free:
+    if what is None or not usable:
         return work
     if not os.path.exists(runner.python):
         work["missing"] = "there is no TensorFlow: {0} does not exist".format(runner.python)
         return work
     end = clock() + 60 * patience if what == GPU else None
-    watch = Watch(taken, strangers, gpus, lambda: end is not None and clock() >= end)
+    watch = Watch(taken, strangers, free, gpus, lambda: end is not None and clock() >= end)
     try:
         with runner:
             if disk is not None:
                 work["storage"] = disk()
-            Work(work, free, runner, watch).do(60 * minutes)
+            Work(work, usable, runner, watch).do(60 * minutes)
     except OSError as error:  # a full disk, a folder that root may not write
         work["missing"] = "no program could be started: {0}".format(error)
     return work
@@ -167,11 +177,13 @@ class Watch:
         self,
         taken: Taken,
         strangers: Strangers | None,
+        free: Free,
         gpus: list[dict[str, Any]],
         over: Callable[[], bool],
     ) -> None:
         self._taken = taken
         self._strangers = strangers
+        self.free = free
         self._gpus = gpus
         self.over = over
 
@@ -203,13 +215,15 @@ class Work:
 
     def do(self, seconds: float) -> None:
         """Everything of the level; the burn-in for so many seconds."""
-        self._on_all(LISTED, LISTED_PATIENCE)
+        self._on_all(LISTED)
         self._on_each(self._on_one)
         self._again()
-        for program, patience in ON_ALL.items():
+        for program in ON_ALL:
             if len(self._gpus) > 1 or program not in OF_SEVERAL:
-                self._on_all(program, patience)
-        self._mirrored_again()
+                self._on_all(program)
+        self._once_more("copies", copying.disputed)
+        self._once_more(MIRRORED, training.disputed)
+        self._without_each()
         if self._what == GPU:
             self._on_cpu(DENSE)
         if self._answers["level"] == levels.LONG:
@@ -269,7 +283,23 @@ class Work:
             visible = str(gpu["index"]) if program == BY_INDEX else gpu["uuid"]
         name = LISTED if program in (BY_UUID, BY_INDEX) else program
         given = {"kind": self._what, "count": 1, "uuid": gpu["uuid"], **given}
-        self._of(gpu)[program] = self._runner.ask(name, given, visible, patience)
+        answer = self._runner.ask(name, given, visible, patience)
+        self._of(gpu)[program] = self._with_room(answer, [gpu])
+
+    def _with_room(self, answer: dict[str, Any], gpus: list[dict[str, Any]]) -> dict[str, Any]:
+        """The answer, with how much of these cards' memory was `free` where it found too little.
+
+        Of several that of the one with the least; None where the driver does not say it.
+        """
+        if self._what != GPU or not names.out_of_memory(answer):
+            return answer
+        left = [self._watch.free(gpu["uuid"]) for gpu in gpus]
+        known = [size for size in left if size is not None]
+        if len(known) < len(left):
+            return dict(answer, free=None)
+        words = "NVML: right after it {0:.1f} GiB of the card's memory were free"
+        line = words.format(min(known) / names.GIB)
+        return dict(answer, free=min(known), log=[*answer["log"], line])
 
     def _again(self) -> None:
         """Asks every suspect once more, alone: other work may have been in its way.
@@ -288,14 +318,14 @@ class Work:
                     if answers[program] is not first:
                         answers[program]["first"] = first
 
-    def _mirrored_again(self) -> None:
-        """Trains once more on all cards where that came to something else than it should."""
+    def _once_more(self, program: str, disputed: Callable[[dict[str, Any]], bool]) -> None:
+        """Asks all cards once more where their answer would accuse somebody."""
         host = self._answers["host"]
-        if training.disputed(self._answers):
-            first = host[MIRRORED]
-            self._on_all(MIRRORED, ON_ALL[MIRRORED], anytime=True)
-            if host[MIRRORED] is not first:
-                host[MIRRORED]["first"] = first
+        if disputed(self._answers):
+            first = host[program]
+            self._on_all(program, anytime=True)
+            if host[program] is not first:
+                host[program]["first"] = first
 
     def _on_cpu(self, program: str) -> None:
         """What the cards are compared with: the same on the host's CPU."""
@@ -308,18 +338,44 @@ class Work:
             self._runner.ask(program, given, NONE, ON_EACH[program]), order=[]
         )
 
-    def _on_all(self, program: str, patience: float, *, anytime: bool = False) -> None:
+    def _without_each(self) -> None:
+        """Trains on all cards but one, for each of them, where training on all names nobody.
+
+        A card that spoils what all do together is found by leaving it out: of three cards these
+        are the three pairs. Stand-ins are all one CPU.
+        """
+        host = self._answers["host"]
+        if self._what != GPU or not training.unresolved(self._answers):
+            return
+        tried: dict[str, Any] = {}
+        for gpu in self._gpus:
+            index = str(gpu["index"])
+            if index not in host[MIRRORED]["order"]:
+                continue
+            others = [other for other in self._gpus if other is not gpu]
+            answer = None if self._watch.over() else self._together(MIRRORED, others)
+            if answer is None or answer["silent"]:
+                return
+            tried[index] = answer
+        host[MIRRORED]["without"] = tried
+
+    def _on_all(self, program: str, *, anytime: bool = False) -> None:
         """Asks all cards that may be asked, together, unless they hang together."""
         if names.silent(self._answers["host"]):
             return
         if self._late(names.HOSTS, program, anytime=anytime):
             return
-        free = [gpu for gpu in self._gpus if self._usable(gpu)]
+        answer = self._together(program, self._gpus)
+        if answer is not None:
+            self._answers["host"][program] = answer
+
+    def _together(self, program: str, gpus: list[dict[str, Any]]) -> dict[str, Any] | None:
+        """The answer of those of these cards that may be asked, with their order, or None."""
+        free = [gpu for gpu in gpus if self._usable(gpu)]
         if not free:
-            return
+            return None
         uuids = [gpu["uuid"] for gpu in free]
         given = {"kind": self._what, "count": len(free), "uuids": uuids}
         visible = ",".join(uuids) if self._what == GPU else NONE
-        answer = self._runner.ask(program, given, visible, patience)
-        order = [str(gpu["index"]) for gpu in free]
-        self._answers["host"][program] = dict(answer, order=order)
+        answer = self._runner.ask(program, given, visible, TOGETHER[program])
+        return dict(self._with_room(answer, free), order=[str(gpu["index"]) for gpu in free])

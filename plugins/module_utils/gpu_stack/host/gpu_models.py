@@ -53,3 +53,19 @@ def generations(gpus: Sequence[dict[str, Any]]) -> list[str]:
     """The generations of these GPUs as far as the table knows them, sorted, without doubles."""
     devices = [gpu.get("device") for gpu in gpus]
     return sorted({name for name in map(generation, devices) if name is not None})
+
+
+def named(lock: dict[str, Any] | None, words: Sequence[str]) -> dict[str, list[str] | None]:
+    """{word of gpu_models: the PCI device ids that it can mean, as "1eb8"}, by the lock's rows.
+
+    None for a word that the lock knows nothing of.
+    """
+    known: dict[str, Any] = {}
+    for row in (lock or {}).get("rows") or []:
+        known.update(row.get("models") or {})
+    return {word: known.get(word) for word in words}
+
+
+def bare(device: str) -> str:
+    """A PCI device id as the lock has it: "0x1eb8" -> "1eb8"."""
+    return device.replace("0x", "")

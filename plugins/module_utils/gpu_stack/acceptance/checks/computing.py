@@ -303,32 +303,6 @@ def host_fault(facts: dict[str, Any], program: str) -> dict[str, Any] | None:
     return finding(FAILED, reason, answer["log"], action="configure", how=STACK)
 
 
-def copies(facts: dict[str, Any]) -> dict[str, Any]:
-    """Data arrives as it was sent: host to card and back, and between every two cards."""
-    broken = host_fault(facts, "copies")
-    if broken:
-        return broken
-    work = facts["work"]
-    answer, order = work["host"]["copies"]["facts"], work["host"]["copies"]["order"]
-    evidence, bad = [], []
-    for place, index in enumerate(order):
-        entry = answer["host"][place]
-        words = "GPU {0}: {1:.1f} GB/s to it, {2:.1f} GB/s back"
-        evidence.append(words.format(index, entry["to"], entry["back"]))
-        if entry["wrong"]:
-            bad.append("the host and GPU " + index)
-    for pair, entry in sorted(answer["pairs"].items()):
-        one, two = (order[int(place)] for place in pair.split("-"))
-        evidence.append("GPU {0} and GPU {1}: {2:.1f} GB/s".format(one, two, entry["rate"]))
-        if entry["wrong"]:
-            bad.append("GPU {0} and GPU {1}".format(one, two))
-    if not bad:
-        return ok("data arrives as it was sent", evidence=evidence)
-    reason = "data arrives changed between {0}".format("; ".join(bad))
-    how = "switch ACS off on the bridges above the cards, and the IOMMU to pass-through"
-    return finding(FAILED, reason, evidence, action="configure", how=how)
-
-
 # A program that a card was not asked any more.
 BROKEN = {"error": "not asked"}
 # {program: the check of its answer about a card}
@@ -382,7 +356,7 @@ def version(work: dict[str, Any]) -> str | None:
     return found
 
 
-HOST = (("listed", listed), ("copies", copies))
+HOST = (("listed", listed),)
 GPU = (
     ("visible", visible),
     ("growth", growth),

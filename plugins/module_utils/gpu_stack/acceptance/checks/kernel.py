@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...type_checking import TYPE_CHECKING
 from .. import xids
-from ..findings import ACTIONS, DEGRADED, FAILED, finding, not_applicable, ok
+from ..findings import ACTIONS, DEGRADED, FAILED, finding, measured, not_applicable, ok
 
 if TYPE_CHECKING:
     from typing import Any
@@ -19,12 +19,15 @@ REPEATED = (
     " accept --level normal`, and if that is well NVIDIA's own tests (dcgmi diag -r 3)"
 )
 
+ALONE = "; no other card of this host shows whether it is the program or the card"
+
 
 def xid(gpu: dict[str, Any]) -> dict[str, Any]:
     """No error of the card's own in the kernel's log of this boot.
 
     Errors that programs cause are counted. They are held against the card where several programs
-    have them again and again on one part of it (xids.repeated), and on no other card so.
+    have them again and again on one part of it (xids.repeated), and on no other card so. Where the
+    host has no other card, one person's faulty program looks the same, and nobody is accused.
     """
     events = gpu["xids"]
     if events is None:
@@ -61,6 +64,8 @@ def _of_programs(gpu: dict[str, Any], evidence: list[str]) -> dict[str, Any]:
             came.part or "this card",
         )
         evidence = [_line(event) for event in gpu["xids"] if event["number"] == number][-SHOWN:]
+        if gpu["alone"]:
+            return measured(reason + ALONE, evidence=evidence, how=REPEATED)
         return finding(
             STATES[came.severity], reason, evidence, action=came.action, how=REPEATED,
             threshold=came.least, source="catalog",

@@ -34,6 +34,14 @@ HOSTS = "host"
 # What TensorFlow says where a card has too little free memory: a small card, or one whose memory a
 # display or somebody who has just come has taken.
 NO_MEMORY = ("OOM when allocating", "ResourceExhaustedError", "Dst tensor is not initialized")
+# Of these, what is of a card's memory and not of the host's.
+OF_A_CARD = ("device:GPU:", "Dst tensor is not initialized")
+GIB = 2**30
+# {program: bytes that are more than enough for it}; what takes all that is free has no such number.
+# ResNet-50 takes as many images as fit into 13 GiB, or fewer.
+ENOUGH = {"pattern": None, "resnet": 16 * GIB}
+# All others multiply, copy and train what takes less than 2 GiB, CUDA's own part among it.
+ENOUGH_FOR_OTHERS = 4 * GIB
 # A full disk is a ResourceExhaustedError as well.
 NO_DISK = "No space left on device"
 MAKE_ROOM = "make room on the disk that has /var/tmp, and ask again"
@@ -42,16 +50,31 @@ MAKE_ROOM = "make room on the disk that has /var/tmp, and ask again"
 def no_room(program: str, answer: dict[str, Any]) -> dict[str, Any] | None:
     """The finding on a program that failed for want of memory or disk; None for all else.
 
-    Neither says anything of a card's health.
+    Neither says anything of a card's health. But a card that NVML says had more than enough (the
+    answer's `free`) failed otherwise.
     """
     lines = [answer["error"] or "", *answer["log"]]
     if any(NO_DISK in line for line in lines):
         reason = "{0} failed: no space is left on the host's disk".format(NAMES[program])
         return finding(FAILED, reason, answer["log"], action="configure", how=MAKE_ROOM)
-    if any(words in line for line in lines for words in NO_MEMORY):
+    if out_of_memory(answer) and not _had_enough(program, answer, lines):
         reason = "{0} needs more memory than is free on the card".format(NAMES[program])
         return not_applicable(reason)
     return None
+
+
+def out_of_memory(answer: dict[str, Any]) -> bool:
+    """Whether a program ended with TensorFlow's words for too little memory."""
+    lines = [answer["error"] or "", *answer["log"]]
+    return any(words in line for line in lines for words in NO_MEMORY)
+
+
+def _had_enough(program: str, answer: dict[str, Any], lines: list[str]) -> bool:
+    """Whether its cards' memory was free all the same, as far as NVML says it."""
+    free, enough = answer.get("free"), ENOUGH.get(program, ENOUGH_FOR_OTHERS)
+    if free is None or enough is None or free < enough:
+        return False
+    return any(words in line for line in lines for words in OF_A_CARD)
 
 
 def silent(answers: dict[str, Any]) -> str | None:

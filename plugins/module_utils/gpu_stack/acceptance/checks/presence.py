@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...host import gpu_models
 from ...type_checking import TYPE_CHECKING
 from ..findings import FAILED, finding, not_applicable, ok
 
@@ -62,6 +63,30 @@ def count(facts: dict[str, Any]) -> dict[str, Any]:
     return ok("{0} on the PCI bus and in NVML".format(_gpus(seen)), threshold=seen, source="host")
 
 
+def models(facts: dict[str, Any]) -> dict[str, Any]:
+    """The GPUs on the bus are of the models that the inventory says, and each model is there."""
+    said: dict[str, list[str] | None] = facts["models"]
+    if not said:
+        return not_applicable("gpu_models says nothing")
+    unknown = [word for word in said if said[word] is None]
+    if unknown:
+        words = ", ".join(unknown)
+        return not_applicable("the lock knows nothing of {0}: run provision lock".format(words))
+    meant = {device for devices in said.values() for device in devices or ()}
+    found = here(facts)
+    strange = [gpu for gpu in found if gpu_models.bare(gpu["device"]) not in meant]
+    devices = {gpu_models.bare(gpu["device"]) for gpu in found}
+    absent = [word for word in said if not devices.intersection(said[word] or ())]
+    wanted = ", ".join(said)
+    if not strange and not absent:
+        return ok("as gpu_models says: {0}".format(wanted))
+    reason = "gpu_models says {0}, and there is {1}".format(
+        wanted, "; ".join(_card(gpu, facts) for gpu in strange) or "no " + ", ".join(absent)
+    )
+    how = "see who changed the cards; correct gpu_models in the inventory, then run provision lock"
+    return finding(FAILED, reason, action="configure", how=how)
+
+
 def here(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """The GPUs on the bus that are this host's own: not those that a virtual machine has."""
     return [gpu for gpu in facts["bus"] if gpu["driver"] != PASSED_THROUGH]
@@ -88,6 +113,16 @@ def _gpus(number: int) -> str:
     return "{0} GPU{1}".format(number, "" if number == 1 else "s")
 
 
+def _card(gpu: dict[str, Any], facts: dict[str, Any]) -> str:
+    """ "NVIDIA A100 (10de:20b0) at 0000:17:00.0, slot 4, GPU-8f2a..."; of NVML what it says."""
+    named = [one for one in facts["nvml"]["gpus"] if one.get("pci") == gpu["pci"]]
+    known: dict[str, Any] = named[0] if named else {}
+    slot = "slot {0}".format(gpu["slot"]) if gpu["slot"] else None
+    place = ", ".join(filter(None, (gpu["pci"], slot, known.get("uuid"))))
+    device = gpu_models.bare(gpu["device"])
+    return "{0} (10de:{1}) at {2}".format(known.get("name") or "a card", device, place)
+
+
 def _place(gpu: dict[str, Any]) -> str:
     slot = ", slot {0}".format(gpu["slot"]) if gpu["slot"] else ""
     driver = "no driver" if gpu["driver"] is None else "the driver {0}".format(gpu["driver"])
@@ -100,5 +135,5 @@ def _errors(gpu: dict[str, Any], facts: dict[str, Any]) -> list[str]:
     return ["{pci}: Xid {number}: {message}".format(**xid) for xid in xids[-1:]]
 
 
-HOST = (("nvml", nvml), ("count", count))
+HOST = (("nvml", nvml), ("count", count), ("models", models))
 GPU = (("answers", answers),)

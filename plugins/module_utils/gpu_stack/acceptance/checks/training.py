@@ -6,8 +6,9 @@ Of what the programs of playbooks/files/acceptance have measured; acceptance/wor
 from __future__ import annotations
 
 from ...type_checking import TYPE_CHECKING
-from ..findings import BLAMED, DEGRADED, FAILED, finding, measured, not_applicable, ok
+from ..findings import BLAMED, DEGRADED, FAILED, OK, finding, measured, not_applicable, ok
 from . import computing
+from .names import no_room
 
 if TYPE_CHECKING:
     from typing import Any
@@ -73,6 +74,12 @@ def dense(card: dict[str, Any]) -> dict[str, Any]:
 
 def together(card: dict[str, Any]) -> dict[str, Any]:
     """Its gradient is in the sum of all, and its weights are the others'."""
+    answer = card["work"]["host"].get("mirrored")
+    if culprit(answer, card["work"]["kind"]) == card["work"]["index"]:
+        reason = "training fails on all {0} GPUs, and on all but this one it is right".format(
+            len(answer["order"])
+        )
+        return finding(FAILED, reason, _without(answer, card["work"]["kind"]), action="reset")
     found = _mirrored(card)
     if found is None:
         return _why_not(card)
@@ -140,6 +147,19 @@ def _rate(
 
 def replicas(facts: dict[str, Any]) -> dict[str, Any]:
     """Training on all cards is one training: all take part, and it comes to the same as on one."""
+    work = facts["work"]
+    answer = work["host"].get("mirrored")
+    found = _together(facts)
+    tried = [*found["evidence"], *_without(answer, work["kind"])]
+    named = culprit(answer, work["kind"])
+    if named is not None:
+        # The rest follows from it.
+        return measured("see GPU {0}: {1}".format(named, found["reason"]), evidence=tried)
+    return dict(found, evidence=tried)
+
+
+def _together(facts: dict[str, Any]) -> dict[str, Any]:
+    """The finding on the training on all cards, without what trainings on some of them showed."""
     broken = computing.host_fault(facts, "mirrored")
     if broken:
         return broken
@@ -186,6 +206,49 @@ def disputed(work: dict[str, Any]) -> bool:
     if answer["error"]:
         return accused
     return accused or bool(_outside(answer["facts"]) or _odd(answer["facts"]))
+
+
+def unresolved(work: dict[str, Any]) -> bool:
+    """Whether training on three cards or more failed, and nothing says which card it is."""
+    answer = work["host"].get("mirrored")
+    if not answer or answer["silent"] or len(answer["order"]) < 3:
+        return False
+    if answer["error"]:
+        return no_room("mirrored", answer) is None
+    in_sync: bool = answer["facts"]["replicas"] == len(answer["order"])
+    state: str = _together({"work": work})["state"]
+    return in_sync and state == FAILED
+
+
+def culprit(answer: dict[str, Any] | None, kind: str | None) -> str | None:
+    """The index of the one card without which training is right on all others; else None.
+
+    `answer`: of all cards, whose `without` has {index: the answer of all cards but that one}. Two
+    cards of which either may be left out are not told from what lies between them.
+    """
+    tried = (answer or {}).get("without") or {}
+    if not answer or sorted(tried) != sorted(answer["order"]):
+        return None
+    cures = [index for index in tried if _right_without(answer, index, kind)]
+    return cures[0] if len(cures) == 1 else None
+
+
+def _right_without(answer: dict[str, Any], index: str, kind: str | None) -> bool:
+    other = answer["without"][index]
+    if other["order"] != [each for each in answer["order"] if each != index]:
+        return False  # somebody has begun to work on a card
+    work = {"kind": kind, "missing": None, "host": {"mirrored": other}, "late": {}}
+    state: str = _together({"work": work})["state"]
+    return state == OK
+
+
+def _without(answer: dict[str, Any] | None, kind: str | None) -> list[str]:
+    """What training without each card came to, a line each; [] where that was not tried."""
+    lines = []
+    for index in (answer or {}).get("without") or {}:
+        word = "right" if answer and _right_without(answer, index, kind) else "not right"
+        lines.append("training without GPU {0}: {1}".format(index, word))
+    return lines
 
 
 def scaling(facts: dict[str, Any]) -> dict[str, Any]:
