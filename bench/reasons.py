@@ -23,8 +23,8 @@ def cold(part: Part) -> str:
     if long is None or steps is None or installed is None or theirs is None:
         return ""
     return (
-        f"until all is installed, those of our {steps:.0f} modules that take a second and more took "
-        f"{long:.0f} s, and the others with Ansible's way to and from the host "
+        f"until all is installed, those of our {steps:.0f} modules that take a second and more "
+        f"took {long:.0f} s, and the others with Ansible's way to and from the host "
         f"{installed - long:.0f} s; by hand everything took {theirs:.0f} s. {_limits(part)}"
     ).strip()
 

@@ -49,7 +49,8 @@ if busy == 0:  # a worker of a later task: it has nothing that keeps the host he
 say("ready", busy)
 for line in sys.stdin:
     if line.startswith("stop"):
-        holders.stop(finished="finished" in line)
+        given_up = {"gpu01"} if "gpu01" in line else set()
+        holders.stop(finished="finished" in line, given_up=given_up)
         say("stopped", os.waitpid(busy, 0)[1])
 """
 
@@ -113,6 +114,14 @@ def test_a_run_that_is_cut_off_only_lets_go(runs: Any) -> None:
     heard = run.hears()
     assert b"done" not in heard
     assert heard.startswith(b"alive\n")
+
+
+def test_a_host_that_was_given_up_is_told_that_its_last_step_was_cut_off(runs: Any) -> None:
+    """That step may still run there, though the run itself has reached its end."""
+    run = runs()
+    assert run.line().startswith("ready")
+    run.say("stop finished without gpu01")
+    assert b"done" not in run.hears()
 
 
 def test_a_killed_run_lets_go_though_a_worker_is_still_busy(runs: Any) -> None:
