@@ -34,9 +34,9 @@ def _timed(command: Sequence[str]) -> dict[str, float]:
     return {"wall": round(wall, 2), "cpu": round(cpu, 2)}
 
 
-def make(project: Path, target: Path, *, source: Path | None = None) -> dict[str, float]:
-    """Makes the bundle of a project's lock, of what an earlier one has."""
-    given = ["--from", str(source)] if source is not None else []
+def make(project: Path, target: Path, source: Path) -> dict[str, float]:
+    """Makes the bundle of a project's lock, of what the source has: a bundle, or a file."""
+    given = ["--from", str(source)]
     program = [str(cold.BIN / "provision"), "bundle", str(target), "--project", str(project)]
     return _timed([*program, "--unsigned", *given])
 
@@ -57,7 +57,7 @@ def one_round(project: Path, earlier: Path, folder: Path, number: int) -> dict[s
     figures: dict[str, float] = {}
 
     def ours() -> None:
-        made = make(project, folder / "made", source=earlier)
+        made = make(project, folder / "made", earlier)
         figures.update(ours=made["wall"], cpu=made["cpu"])
         shutil.rmtree(folder / "made")
         os.sync()
@@ -73,11 +73,14 @@ def one_round(project: Path, earlier: Path, folder: Path, number: int) -> dict[s
     return figures
 
 
-def measure(project: Path, folder: Path, *, rounds: int, say: Say) -> dict[str, Any]:
-    """Fetches the bundle once, which is not counted; then all rounds."""
+def measure(project: Path, folder: Path, *, archive: Path, rounds: int, say: Say) -> dict[str, Any]:
+    """Fetches the bundle once, which is not counted; then all rounds.
+
+    `archive`: the demo's cuDNN, which no server has.
+    """
     earlier = folder / "earlier"
     say("a bundle of the demo's stack, from outside")
-    fetched = make(project, earlier)
+    fetched = make(project, earlier, archive)
     files = [path.stat().st_size for path in earlier.rglob("*") if path.is_file()]
     runs = []
     for number in range(rounds):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench import bounds, figures, page_fleet
+from bench import bounds, figures, page_fleet, spending
 from bench.page_fleet import WAYS
 
 UBUNTU = {
@@ -197,7 +197,8 @@ def _cold(part: Mapping[str, Any]) -> str:
              f"{ratio:.2f}" if ratio else "-"]
         )  # fmt: skip
     text = figures.table(["", "ours", "by hand", "ours / by hand"], rows)
-    return text + _modules(part["ours"], "The distance is Ansible's") + _note(part)
+    text += _modules(part["ours"], "The distance is Ansible's")
+    return text + spending.sentence(part["ours"], part.get("limits") or {}) + _note(part)
 
 
 def _modules(runs: Sequence[Mapping[str, Any]], what: str) -> str:
@@ -255,7 +256,8 @@ def _ubuntu(part: Mapping[str, Any]) -> str:
         rows,
     )  # fmt: skip
     what = "What is Ansible's in ours"
-    return text + _modules(part.get("ours", []), what) + _note(part)
+    text += _modules(part.get("ours", []), what)
+    return text + spending.sentence(part.get("network", []), part.get("limits") or {}) + _note(part)
 
 
 def _workspaces(part: Mapping[str, Any]) -> str:

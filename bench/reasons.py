@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench import spending
 from bench.figures import median, ratio
 
 Part = Mapping[str, Any]
@@ -31,17 +32,7 @@ def cold(part: Part) -> str:
 
 def _limits(part: Part) -> str:
     """What the same work takes at least, by the resource."""
-    limits = part.get("limits") or {}
-    told = [
-        f"{words} {limits[name]:.0f} s"
-        for name, words in (
-            ("line", "to receive its bytes"),
-            ("unpack", "to unpack them"),
-            ("compile", "to compile the modules"),
-        )
-        if name in limits
-    ]
-    return f"Alone it takes {', '.join(told)}." if told else ""
+    return spending.least_words(part.get("limits") or {})
 
 
 def many(part: Part, count: int) -> str:
@@ -102,7 +93,8 @@ def ubuntu(part: Part, way: str) -> str:
     if spent:
         longest = sorted(spent.items(), key=lambda item: -item[1])[:3]
         text += "; the longest of ours: " + ", ".join(f"{n} {s:.0f} s" for n, s in longest)
-    return text
+    least = spending.least_words(part.get("limits") or {})
+    return f"{text}. {least}" if least else text
 
 
 def _middle_of(runs: Sequence[Mapping[str, Any]], word: str) -> dict[str, float]:

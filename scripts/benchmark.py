@@ -140,7 +140,12 @@ def on_ground(chosen: argparse.Namespace, folder: Path) -> Iterator[Measured]:
     if "together" in chosen.only:
         yield "together", together.measure(ground, rounds=chosen.cold_rounds, say=say)
     if "bundle" in chosen.only:
-        yield "bundle", bundling.measure(ground.project, folder, rounds=chosen.rounds, say=say)
+        place, archive = folder / "bundle", ground.archive.path
+        place.mkdir()
+        yield (
+            "bundle",
+            bundling.measure(ground.project, place, archive=archive, rounds=chosen.rounds, say=say),
+        )
 
 
 def converged_hosts(

@@ -32,8 +32,8 @@ ANSWER = """\
 printf '%s' "$SSH_ORIGINAL_COMMAND" | grep -o 'BECOME-SUCCESS-[a-z]*' | head -n 1
 """
 WAYS = {STOPS: "sleep 1\nkill -STOP $PPID\nexec sleep 3600\n", HANGS: "exec sleep 3600\n"}
-# As ever until the run has left its mark on the host; then its task hangs, as on a dead disk: root's,
-# with the run's own name, as the task would have it.
+# As ever until the run has left its mark on the host; then its task hangs, as on a dead disk. It is
+# root's and has the run's own name, as a real one.
 SLOW = "bench011"
 SLEEP = "sleep 3601"
 IN_THE_WORK = f"""\

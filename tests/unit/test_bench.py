@@ -455,7 +455,8 @@ def test_the_points_of_a_cold_run_are_read_from_its_events() -> None:
     ]
     told = cold.points(events, started=1.0, wall=58.5)
     assert told == {
-        "installed": 29.0, "proven": 49.0, "verified": 58.5, "steps": 2, "long": 18.0
+        "installed": 29.0, "proven": 49.0, "verified": 58.5, "steps": 2, "long": 18.0,
+        "spent": {"packages": 18.0, "Ansible between them": 10.9, "small steps": 0.1},
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bench import bundling, cold, fleet, processes, rerun, together
+from bench import bundling, cold, fleet, page, processes, rerun, spending, together
 
 ROOT = Path(__file__).resolve().parents[2]
 ENOUGH = fleet.Room(processes=30_000, memory=32 << 30, ports=30_000, files=4096)
@@ -238,8 +238,8 @@ def test_a_bundle_is_measured_against_real_copies_and_hashes(
     """Ours comes first in every second round; nothing of a round is left for the next."""
     calls: list[str] = []
 
-    def make(_project: Path, target: Path, *, source: Path | None = None) -> dict[str, float]:
-        calls.append(f"{target.name} of {source.name if source else 'outside'}")
+    def make(_project: Path, target: Path, source: Path) -> dict[str, float]:
+        calls.append(f"{target.name} of {source.name}")
         assert not target.exists()
         (target / "pool").mkdir(parents=True)
         (target / "pool" / "one.deb").write_bytes(b"x" * 1000)
@@ -256,9 +256,11 @@ def test_a_bundle_is_measured_against_real_copies_and_hashes(
     monkeypatch.setattr(bundling, "copied", copied)
     monkeypatch.setattr(bundling.os, "sync", lambda: None)
     monkeypatch.setattr(bundling, "VERIFY", ("true",))
-    found = bundling.measure(tmp_path, tmp_path / "work", rounds=2, say=lambda _text: None)
+    found = bundling.measure(
+        tmp_path, tmp_path / "work", archive=Path("cudnn"), rounds=2, say=lambda _text: None
+    )
     ours = "made of earlier"
-    assert calls == ["earlier of outside", "cp", ours, ours, "cp"]
+    assert calls == ["earlier of cudnn", "cp", ours, ours, "cp"]
     assert (found["files"], found["bytes"]) == (1, 1000)
     assert [run["ours"] for run in found["runs"]] == [3.0, 3.0]
     assert all(run["cp"] > 0 and run["sha256sum"] > 0 for run in found["runs"])
@@ -268,3 +270,91 @@ def test_a_bundle_is_measured_against_real_copies_and_hashes(
 def test_a_command_that_fails_is_no_figure() -> None:
     with pytest.raises(SystemExit, match="sh -c exit 3 failed"):
         bundling._timed(["sh", "-c", "exit 3"])
+
+
+def step(action: str, seconds: float, **more: Any) -> dict[str, Any]:
+    return {"action": action, "seconds": seconds, "task": "cuda : tree | Move it", **more}
+
+
+def test_a_runs_seconds_are_told_by_what_they_were_spent_on() -> None:
+    told = spending.spent(
+        [
+            step("provision.gpu.exact_packages", 40.0),
+            step("provision.gpu.named_packages", 5.0),
+            step("provision.gpu.gpu_venv", 20.0),
+            step("ansible.builtin.stat", 0.2),
+            step("ansible.builtin.command", 8.0),
+        ],
+        90.0,
+    )
+    assert told == {
+        "packages": 45.0,
+        "wheels": 20.0,
+        "Ansible between them": 16.8,
+        "cuda : tree | Move it": 8.0,
+        "small steps": 0.2,
+    }
+    assert sum(told.values()) == pytest.approx(90.0)
+    assert spending.spent([step("provision.gpu.gpu_venv", 9.0)], 5.0)["Ansible between them"] == 0
+
+
+def test_a_limit_is_from_one_moment_to_the_next() -> None:
+    moments = {"begun": 3.0, "fetched": 10.0, "unpacked": 40.5}
+    assert spending.limits(moments) == {"line": 7.0, "unpack": 30.5}
+    assert spending.limits(moments | {"compiled": 60.5})["compile"] == 20.0
+    assert spending.limits({}) == {}
+
+
+def test_the_limits_are_measured_by_what_the_host_has(tmp_path: Path) -> None:
+    """The script itself, on real archives; the commands to fetch and build are stand-ins."""
+    (tmp_path / "a").write_text("a")
+    for command in (
+        ["tar", "-czf", "one.tgz", "a"],
+        [sys.executable, "-m", "zipfile", "-c", "one.whl", "a"],
+    ):
+        subprocess.run(command, cwd=tmp_path, check=True)
+    told = spending.variables(
+        "echo fetched >note", f"{tmp_path}/none*.deb", f"{tmp_path}/*.tgz", f"{tmp_path}/*.whl",
+        f"cp -r . {tmp_path}/seen",
+    )  # fmt: skip
+    script = (cold.WAYS / "limits.sh").read_text("utf-8").replace("/var/tmp", str(tmp_path))
+    done = subprocess.run(
+        ["bash", "-s"], input=told + script, capture_output=True, text=True, check=True
+    )
+    said = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("BENCH ")]
+    assert said == ["begun", *spending.MOMENTS]
+    assert (tmp_path / "seen" / "note").read_text() == "fetched\n"
+    assert len(list((tmp_path / "seen").glob("tmp.*/a"))) == 2
+    assert not (tmp_path / "limits").exists()
+
+
+def test_limits_that_cannot_be_measured_cost_no_other_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def typed(*_arguments: Any, **_more: Any) -> dict[str, float]:
+        raise SystemExit("the script failed: no such module")
+
+    monkeypatch.setattr(cold, "typed", typed)
+    assert cold.limits(None, tmp_path, "", say=said.append) == {}  # type: ignore[arg-type]
+    assert said == ["the limits were not measured: the script failed: no such module"]
+    monkeypatch.setattr(
+        cold, "typed", lambda *_a, **_m: {"begun": 2.0, "fetched": 5.0, "unpacked": 9.0}
+    )
+    file = ("cat", tmp_path)
+    least = cold.limits(None, tmp_path, "", file, say=said.append)  # type: ignore[arg-type]
+    assert least == {"line": 5.0, "unpack": 4.0}  # what was sent before is received too
+
+
+def test_the_page_says_where_the_seconds_went() -> None:
+    run = {"installed": 90.0, "proven": 95.0, "verified": 99.0, "steps": 5, "long": 70.0}
+    part = {
+        "ours": [run | {"spent": {"packages": 45.0, "wheels": 20.0, "small steps": 0.2}}],
+        "by_hand": [{"installed": 80.0, "proven": 85.0}],
+        "limits": {"line": 7.0, "unpack": 30.0},
+    }
+    text = page._cold(part)
+    assert "(the last run): packages 45 s, wheels 20 s." in text
+    least = "to receive the same bytes 7 s, to unpack the same archives 30 s."
+    assert f"Each alone, with all processors, it takes {least}" in text
