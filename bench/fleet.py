@@ -27,7 +27,8 @@ START_SECONDS_EACH = 0.2
 # Of each host while its connection is open: its sshd, the two of the session, the master of Ansible
 # here; and while it is asked a shell, sudo and Python, of FORKS hosts at once.
 PROCESSES_EACH, PROCESSES_ASKED, FORKS = 4, 8, 50
-MEMORY_EACH, MEMORY_ASKED = 12 << 20, 96 << 20
+# Bytes; the first was 4 MiB where it was weighed (each shared page counted once).
+MEMORY_EACH, MEMORY_ASKED = 6 << 20, 64 << 20
 # What the machine keeps for itself, and for ansible-playbook.
 PROCESSES_BESIDE, MEMORY_BESIDE = 500, 2 << 30
 # In a process: the workers of Ansible have pipes, and this program a socket for each port it tries.

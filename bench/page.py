@@ -124,7 +124,7 @@ AGAIN = """\
     .venv/bin/python scripts/benchmark.py --only together,outside
 
 It needs what local labs need (see [local-lab.md](local-lab.md)), makes hosts of its own and removes
-them. (h) takes 63 GiB of disk, (i) 20 GiB of free memory; what a machine lacks for these is said
+them. (h) takes 63 GiB of disk, (i) 11 GiB of free memory; what a machine lacks for these is said
 before their first host is there. It exits 0 whatever the ratios are: a slow machine is no error.
 Each part is published when it is measured. Run it on a machine that does nothing else.
 """
