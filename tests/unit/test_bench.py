@@ -546,6 +546,7 @@ def test_the_ways_on_ubuntu_take_turns(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(cold, "playbook", playbook)
     monkeypatch.setattr(ubuntu, "tutorial", tutorial)
+    monkeypatch.setattr(ubuntu, "limits", lambda *_arguments: {"line": float(len(calls))})
     made = Ground(None, tmp_path, None)  # type: ignore[arg-type]
     found = ubuntu.measure(made, rounds=2, say=lambda _text: None)
     first = ["ours1", "tutorial1", "network1", "sources1"]
@@ -553,6 +554,8 @@ def test_the_ways_on_ubuntu_take_turns(tmp_path: Path, monkeypatch: pytest.Monke
     assert set(calls[1::2]) == {"down"}
     assert found["ours"] == [times(1.0, 2.0, 500, 7)] * 2
     assert found["tutorial"] == [times(3.0, 4.0, 500, 7)] * 2
+    # On the last of the tutorials' hosts, when its own figures are taken.
+    assert found["limits"] == {"line": float(calls.index("tutorial2") + 1)}
 
     def failing(_made: Any, _lab: Any) -> dict[str, float]:
         raise SystemExit("the script failed")

@@ -90,7 +90,7 @@ import dataclasses, json, sys
 from pathlib import Path
 from bench import processes
 processes.WEIGH_SECONDS = 0.05
-program = "import os, time; b = bytearray(os.urandom(1)) * (64 << 20); os.fork(); time.sleep(1)"
+program = "import os, time; b = bytearray(os.urandom(1)) * (64 << 20); os.fork(); time.sleep(4)"
 for weigh in (True, False):
     cost = processes.measure([sys.executable, "-c", program], log=Path(sys.argv[1]), weigh=weigh)
     print(json.dumps(dataclasses.asdict(cost)))
