@@ -171,7 +171,18 @@ def bundle(part: Mapping[str, Any]) -> str:
         ratio = figures.ratio([run["ours"] for run in runs], walls)
         shown = f"{ratio:.2f}" if ratio and text != "`provision bundle --from`" else ""
         rows.append([text, figures.spread(walls), shown])
-    return figures.table(["", "seconds", "ours / this"], rows) + (
-        f"\n{part['files']} files, {part['bytes'] / 1e9:.2f} GB. From outside it was made in "
-        f"{part['fetched']:.0f} s, and `--verify` takes {part['verified']:.1f} s.\n"
+    if "stand_in" in part:
+        told = (
+            "\nUpstream no longer has all of the demo's stack, so another stands in for it: "
+            f"{part['stand_in']}.\n"
+        )
+    else:
+        told = ""
+    return (
+        figures.table(["", "seconds", "ours / this"], rows)
+        + told
+        + (
+            f"\n{part['files']} files, {part['bytes'] / 1e9:.2f} GB. From outside it was made in "
+            f"{part['fetched']:.0f} s, and `--verify` takes {part['verified']:.1f} s.\n"
+        )
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bench import bundling, cold, fleet, page, processes, rerun, spending, together
+from bench import bundling, cold, fleet, page, page_fleet, processes, rerun, spending, together
 
 ROOT = Path(__file__).resolve().parents[2]
 ENOUGH = fleet.Room(processes=30_000, memory=32 << 30, ports=30_000, files=4096)
@@ -265,6 +265,41 @@ def test_a_bundle_is_measured_against_real_copies_and_hashes(
     assert [run["ours"] for run in found["runs"]] == [3.0, 3.0]
     assert all(run["cp"] > 0 and run["sha256sum"] > 0 for run in found["runs"])
     assert list((tmp_path / "work").iterdir()) == []
+
+
+@pytest.mark.parametrize("status", [5, 7])
+def test_another_stack_stands_in_only_where_upstream_no_longer_has_the_demos(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    made: list[str] = []
+
+    def make(project: Path, target: Path, _source: Path) -> dict[str, float]:
+        made.append(project.name)
+        if project.name == "demo":
+            raise bundling.FailedError("upstream no longer has what is locked", status)
+        target.mkdir(exist_ok=True)
+        return {"wall": 3.0, "cpu": 2.0}
+
+    locked: list[str] = []
+    monkeypatch.setattr(bundling, "make", make)
+    monkeypatch.setattr(bundling, "one_round", lambda *_arguments: {"ours": 1.0})
+    real = bundling._timed
+    monkeypatch.setattr(
+        bundling, "_timed", lambda command: locked.append(command[1]) or real(["true"])
+    )
+    work, said = tmp_path / "work", []
+    work.mkdir()
+    if status != bundling.MOVED_ON:
+        with pytest.raises(SystemExit, match="upstream"):
+            bundling.measure(tmp_path / "demo", work, archive=work, rounds=1, say=said.append)
+        return
+    found = bundling.measure(tmp_path / "demo", work, archive=work, rounds=1, say=said.append)
+    assert found["stand_in"] == "TensorFlow 2.21 on debian13"
+    assert made == ["demo", "stand-in"]
+    assert locked == ["lock", "bundle"]
+    assert "upstream no longer has what is locked" in said[1]
+    part = found | {"runs": [{"ours": 1.0, "cp": 1.0, "sha256sum": 1.0}]}
+    assert "another stands in for it: TensorFlow 2.21 on debian13" in page_fleet.bundle(part)
 
 
 def test_a_command_that_fails_is_no_figure() -> None:
