@@ -50,7 +50,7 @@ if busy == 0:  # a worker of a later task: it has nothing that keeps the host he
 say("ready", busy)
 for line in sys.stdin:
     if line.startswith("stop"):
-        given_up = {"gpu01"} if "gpu01" in line else set()
+        given_up = {{"gpu01"}} if "gpu01" in line else set()
         holders.stop(finished="finished" in line, given_up=given_up)
         say("stopped", os.waitpid(busy, 0)[1])
 """
@@ -123,6 +123,7 @@ def test_a_host_that_was_given_up_is_told_that_its_last_step_was_cut_off(runs: A
     assert run.line().startswith("ready")
     run.say("stop finished without gpu01")
     assert b"done" not in run.hears()
+    assert run.line().startswith("stopped")
 
 
 @pytest.mark.parametrize(
