@@ -9,14 +9,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from bench import fleet, processes, state
+from bench import fleet, processes, spending, state
 from provision import locallab
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import Podman, cache_directory
@@ -80,13 +80,13 @@ def target(lab: locallab.Lab) -> fleet.Target:
     return fleet.Target(host.address, host.user, host.key_file, host.container, f"{kind} {key}")
 
 
-def ours(ground: Ground, lab: locallab.Lab) -> dict[str, float]:
+def ours(ground: Ground, lab: locallab.Lab) -> dict[str, Any]:
     """The rendered project on a bare host, as a person runs it; seconds to each point."""
     demo.write_inventory(ground.project, lab, ground.archive)
     return playbook(ground.project, ground.folder)
 
 
-def playbook(project: Path, folder: Path) -> dict[str, float]:
+def playbook(project: Path, folder: Path) -> dict[str, Any]:
     """One run of a project whose inventory names a bare host; its log and events in `folder`."""
     masters = folder / "masters"
     masters.mkdir(exist_ok=True)
@@ -122,21 +122,25 @@ def modules(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def points(events: list[dict[str, Any]], started: float, wall: float) -> dict[str, float]:
+def points(events: list[dict[str, Any]], started: float, wall: float) -> dict[str, Any]:
     """Seconds until everything was installed, was proven by the run, and was verified.
 
     The checks of verify/ are a play after the proof. `steps`: modules that the host ran until
-    everything was installed; `long`: the sum of those of 1 s or more.
+    everything was installed; `long`: the sum of those of 1 s or more; `spent`: on what (one host).
     """
     installed = next(e for e in events if e["event"] == "task" and "Proof |" in e["task"])
     verify = next(e for e in events if e["event"] == "play" and e["play"] == "Verify")
-    steps = [event["seconds"] for event in modules(events[: events.index(installed)])]
+    results = modules(events[: events.index(installed)])
+    steps = [event["seconds"] for event in results]
+    until = round(_seconds(installed) - started, 1)
+    one_host = len({event.get("host") for event in results}) == 1
     return {
-        "installed": round(_seconds(installed) - started, 1),
+        "installed": until,
         "proven": round(_seconds(verify) - started, 1),
         "verified": round(wall, 1),
         "steps": len(steps),
         "long": round(sum(seconds for seconds in steps if seconds >= 1), 1),
+        **({"spent": spending.spent(results, until)} if one_host else {}),
     }
 
 
@@ -160,7 +164,12 @@ def by_hand(ground: Ground, lab: locallab.Lab, converged: dict[str, Any]) -> dic
     )
 
 
-def typed(lab: locallab.Lab, log: Path, *commands: tuple[str, Path]) -> dict[str, float]:
+def typed(
+    lab: locallab.Lab,
+    log: Path,
+    *commands: tuple[str, Path],
+    points: Sequence[str] = ("installed", "proven"),
+) -> dict[str, float]:
     """Commands on a host over plain ssh, each with a file as its input; seconds to each point."""
     host = lab.hosts[0]
     ssh = [
@@ -181,7 +190,61 @@ def typed(lab: locallab.Lab, log: Path, *commands: tuple[str, Path]) -> dict[str
         for line in log.read_text("utf-8", "replace").splitlines()
         if line.startswith("BENCH ")
     )
-    return {name: round(float(moments[name]) - started, 1) for name in ("installed", "proven")}
+    return {name: round(float(moments[name]) - started, 1) for name in points if name in moments}
+
+
+def limits(
+    lab: locallab.Lab, folder: Path, told: str, *files: tuple[str, Path], say: Say
+) -> dict[str, float]:
+    """What the resources take at least on a host by hand; {} where it can't be measured there.
+
+    `told`: the variables of limits.sh; `files` are sent before it, and their time is the line's.
+    """
+    script = folder / "limits.sh"
+    script.write_text(told + (WAYS / "limits.sh").read_text("utf-8"), "utf-8")
+    points = ("begun", *spending.MOMENTS)
+    log = folder / "limits.log"
+    try:
+        moments = typed(lab, log, *files, ("sudo -H bash -s", script), points=points)
+    except SystemExit as error:  # what was measured of the ways is not lost by it
+        say(f"the limits were not measured: {error}")
+        return {}
+    least = spending.limits(moments)
+    least["line"] = round(least["line"] + (moments["begun"] if files else 0.0), 1)
+    say(f"limits: {least}")
+    return least
+
+
+def hand_limits(
+    ground: Ground, lab: locallab.Lab, converged: dict[str, Any], say: Say
+) -> dict[str, float]:
+    """Those of part (a): the locked packages, cuDNN's archive and the wheels again."""
+    (requirements,) = (ground.project / "stacks").glob("*.requirements.txt")
+    pip = shlex.join(
+        [
+            *[f"{converged['venv']}/bin/python", "-m", "pip", "download", "--quiet", "--no-deps"],
+            *["--require-hashes", "--only-binary=:all:", "--no-input", "--dest", "wheels"],
+            *["--disable-pip-version-check", "--cache-dir", PIP_CACHE],
+            *["--requirement", "/root/limits.txt"],
+        ]
+    )
+    apt = "apt-get -q --yes --download-only --reinstall --allow-change-held-packages install "
+    names = " ".join(converged["packages"])
+    told = spending.variables(
+        f"apt-get clean; {apt}{names}; {pip}",
+        "/var/cache/apt/archives/*.deb",
+        "/root/limits.tgz",
+        "wheels/*.whl",
+        "",
+    )
+    return limits(
+        lab,
+        ground.folder,
+        told,
+        ("sudo sh -c 'cat > /root/limits.tgz'", ground.archive.path),
+        ("sudo sh -c 'cat > /root/limits.txt'", requirements),
+        say=say,
+    )
 
 
 def _tail(log: Path) -> str:
@@ -265,6 +328,8 @@ def measure(
             results["by_hand"].append(by_hand(ground, lab, converged))
             say(f"by hand: {results['by_hand'][-1]}")
             by_script = state.read(ground.podman, lab.hosts[0].container, ground.project)
+            if number + 1 == rounds:
+                results["limits"] = hand_limits(ground, lab, converged, say)
         finally:
             lab.down()
         differs = same(converged, by_script)

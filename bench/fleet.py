@@ -1,14 +1,17 @@
 """Many hosts on one machine: each is an sshd on its own port of one converged host.
 
 Every connection is real, with its own key exchange, login and sudo; only the disk is shared. So the
-fleet costs its logins and looks, but not the memory of a hundred systems.
+fleet costs its logins and looks, but not the memory of a hundred systems. How many a machine
+carries is asked before the first is started: what breaks in the middle says something else.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import resource
 import socket
-import subprocess
+import struct
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +24,15 @@ from provision.locallab.machine import Podman
 FIRST_PORT = 2201
 START_SECONDS = 60.0
 START_SECONDS_EACH = 0.2
+# Of each host while its connection is open: its sshd, the two of the session, the master of Ansible
+# here; and while it is asked a shell, sudo and Python, of FORKS hosts at once.
+PROCESSES_EACH, PROCESSES_ASKED, FORKS = 4, 8, 50
+# Bytes; the first was 4 MiB where it was weighed (each shared page counted once).
+MEMORY_EACH, MEMORY_ASKED = 6 << 20, 64 << 20
+# What the machine keeps for itself, and for ansible-playbook.
+PROCESSES_BESIDE, MEMORY_BESIDE = 500, 2 << 30
+# In a process: the workers of Ansible have pipes, and this program a socket for each port it tries.
+FILES = 1024
 
 # The same for every way, so that ciphers and key exchange make no difference.
 SSH_OPTIONS = (
@@ -96,9 +108,66 @@ class Fleet:
         return path
 
 
+@dataclass(frozen=True)
+class Room:
+    """What the machine has for a fleet."""
+
+    processes: int
+    memory: int
+    ports: int
+    files: int
+
+
+def room() -> Room:
+    """What is free now: proc(5), and this process's limit of open files."""
+    kernel = Path("/proc/sys/kernel")
+    most = min(int((kernel / name).read_text("ascii")) for name in ("pid_max", "threads-max"))
+    running = int(Path("/proc/loadavg").read_text("ascii").split()[3].partition("/")[2])
+    memory = next(
+        int(line.split()[1]) * 1024
+        for line in Path("/proc/meminfo").read_text("ascii").splitlines()
+        if line.startswith("MemAvailable:")
+    )
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()[0])
+    files, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return Room(most - running, memory, first - FIRST_PORT, files)
+
+
+def lacking(count: int, has: Room) -> list[str]:
+    """What a fleet of so many hosts would break on, the first first; [] where it fits."""
+    asked = min(count, FORKS)
+    needs = Room(
+        processes=PROCESSES_BESIDE + PROCESSES_EACH * count + PROCESSES_ASKED * asked,
+        memory=MEMORY_BESIDE + MEMORY_EACH * count + MEMORY_ASKED * asked,
+        ports=count,
+        files=FILES,
+    )
+    told = []
+    if has.memory < needs.memory:
+        told.append(f"memory: {needs.memory >> 20} MiB of {has.memory >> 20} MiB that are free")
+    if has.processes < needs.processes:
+        told.append(
+            f"processes: {needs.processes} of {has.processes} that the kernel still has "
+            "(kernel.pid_max, kernel.threads-max)"
+        )
+    if has.ports < needs.ports:
+        told.append(
+            f"ports: {needs.ports} of the {has.ports} from {FIRST_PORT} on that no connection takes"
+            " (net.ipv4.ip_local_port_range)"
+        )
+    if has.files < needs.files:
+        told.append(f"open files of a process: {needs.files} of {has.files} (ulimit -n)")
+    return told
+
+
 @contextlib.contextmanager
 def up(podman: Podman, target: Target, count: int, folder: Path) -> Iterator[Fleet]:
-    """Starts one sshd per host in the target's container; they end with the block."""
+    """Starts one sshd per host in the target's container; they end with the block.
+
+    SystemExit where the machine has no room for so many.
+    """
+    if told := lacking(count, room()):
+        raise SystemExit(f"{count} hosts take more than this machine has: {'; '.join(told)}")
     ports = tuple(range(FIRST_PORT, FIRST_PORT + count))
     folder.mkdir(parents=True, exist_ok=True)
     fleet = Fleet(target, ports, folder)
@@ -139,14 +208,35 @@ def _wait(address: str, port: int, deadline: float) -> None:
             time.sleep(0.05)
 
 
+# OpenSSH's PROTOCOL.mux: the greeting of version 4, and "end, and close all".
+MUX_HELLO, MUX_VERSION, MUX_TERMINATE = 0x00000001, 4, 0x10000005
+
+
 def close_masters(folder: Path) -> None:
-    """Ends the connection masters whose sockets lie in `folder`."""
+    """Ends the connection masters whose sockets lie in `folder`.
+
+    By their own protocol: a thousand times `ssh -O exit` takes seconds of processor time, which
+    would be counted as the masters'.
+    """
     if not folder.is_dir():
         return
     for path in sorted(folder.iterdir()):
         if path.is_socket():
-            subprocess.run(
-                ["ssh", "-o", f"ControlPath={path}", "-O", "exit", "any"],
-                capture_output=True,
-                check=False,
-            )
+            with contextlib.suppress(OSError):  # it has just ended
+                _close(path)
+
+
+def _close(path: Path) -> None:
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with socket.socket(socket.AF_UNIX) as master:
+            master.settimeout(5)
+            # So: the path of a socket may have 107 bytes, and a temporary folder's has more.
+            master.connect(f"/proc/self/fd/{folder}/{path.name}")
+            for words in ((MUX_HELLO, MUX_VERSION), (MUX_TERMINATE, 0)):
+                body = struct.pack(f"!{len(words)}I", *words)
+                master.sendall(struct.pack("!I", len(body)) + body)
+            while master.recv(4096):  # until it closes, which it does when it ends
+                pass
+    finally:
+        os.close(folder)

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench import figures
-
-WAYS = {
-    "ours": "`ansible-playbook site.yml`",
-    "ssh": "one script over plain ssh",
-    "pyinfra": "pyinfra",
-    "ansible": "plain tuned Ansible tasks",
-    "floor": "Ansible with one empty task (its own floor)",
-}
+from bench import bounds, figures, page_fleet, spending
+from bench.page_fleet import WAYS
 
 UBUNTU = {
     "ours": "ours",
@@ -124,13 +117,16 @@ own checks of the rest of its stack are in all three.
 AGAIN = """\
 ## Measure it yourself
 
-    make bench                                  # everything, about 80 minutes on 2 cores
+    make bench                                  # everything, about three hours on 2 cores
     .venv/bin/python scripts/benchmark.py --only rerun --hosts 1,10 --rounds 2
     .venv/bin/python scripts/benchmark.py --only ubuntu --cold-rounds 2
+    .venv/bin/python scripts/benchmark.py --only thousand,bundle
+    .venv/bin/python scripts/benchmark.py --only together,outside
 
 It needs what local labs need (see [local-lab.md](local-lab.md)), makes hosts of its own and removes
-them. It exits 0 whatever the ratios are: a slow machine is no error. Run it on a machine that does
-nothing else.
+them. (h) takes 63 GiB of disk, (i) 11 GiB of free memory; what a machine lacks for these is said
+before their first host is there. It exits 0 whatever the ratios are: a slow machine is no error.
+Each part is published when it is measured. Run it on a machine that does nothing else.
 """
 
 
@@ -146,6 +142,10 @@ def render(results: Mapping[str, Any]) -> str:
         ("solve", ABOUT_SOLVE, _solve),
         ("ubuntu", ABOUT_UBUNTU, _ubuntu),
         ("workspaces", ABOUT_WORKSPACES, _workspaces),
+        ("together", page_fleet.ABOUT_TOGETHER, page_fleet.together),
+        ("outside", page_fleet.ABOUT_OUTSIDE, page_fleet.outside),
+        ("thousand", page_fleet.ABOUT_THOUSAND, page_fleet.thousand),
+        ("bundle", page_fleet.ABOUT_BUNDLE, page_fleet.bundle),
     ):
         if results.get(part):
             parts += [words, table(results[part])]
@@ -159,6 +159,7 @@ def render(results: Mapping[str, Any]) -> str:
 
 
 def _verdicts(results: Mapping[str, Any]) -> str:
+    judged = bounds.bounds(results)
     rows = [
         [
             f"({bound.part}) {bound.text}",
@@ -166,9 +167,10 @@ def _verdicts(results: Mapping[str, Any]) -> str:
             "-" if bound.value is None else f"{bound.value:.2f}",
             bound.verdict,
         ]
-        for bound in figures.bounds(results)
+        for bound in judged
     ]
-    return figures.table(["", "at most", "is", ""], rows)
+    told = page_fleet.reasons(judged)
+    return figures.table(["", "at most", "is", ""], rows) + (f"\n{told}" if told else "")
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
@@ -195,7 +197,8 @@ def _cold(part: Mapping[str, Any]) -> str:
              f"{ratio:.2f}" if ratio else "-"]
         )  # fmt: skip
     text = figures.table(["", "ours", "by hand", "ours / by hand"], rows)
-    return text + _modules(part["ours"], "The distance is Ansible's") + _note(part)
+    text += _modules(part["ours"], "The distance is Ansible's")
+    return text + spending.sentence(part["ours"], part.get("limits") or {}) + _note(part)
 
 
 def _modules(runs: Sequence[Mapping[str, Any]], what: str) -> str:
@@ -253,7 +256,8 @@ def _ubuntu(part: Mapping[str, Any]) -> str:
         rows,
     )  # fmt: skip
     what = "What is Ansible's in ours"
-    return text + _modules(part.get("ours", []), what) + _note(part)
+    text += _modules(part.get("ours", []), what)
+    return text + spending.sentence(part.get("network", []), part.get("limits") or {}) + _note(part)
 
 
 def _workspaces(part: Mapping[str, Any]) -> str:

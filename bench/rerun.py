@@ -1,4 +1,4 @@
-"""Parts (b) and (d): a run on hosts that are already converged, against other ways."""
+"""Parts (b), (d) and (i): a run on hosts that are already converged, against other ways."""
 
 from __future__ import annotations
 
@@ -69,13 +69,25 @@ Way = Callable[[fleet.Fleet, Ground], processes.Cost]
 
 
 def _playbook(
-    hosts: fleet.Fleet, ground: Ground, book: Path, config: Path, *extra: str
+    hosts: fleet.Fleet,
+    ground: Ground,
+    book: Path,
+    config: Path,
+    *extra: str,
+    weigh: Callable[[], None] | None = None,
 ) -> processes.Cost:
+    """Runs a playbook; `weigh`: weighs it too, and is called while its connections are open."""
     inventory = ground.folder / "inventory"
     shutil.rmtree(inventory, ignore_errors=True)
     hosts.inventory(inventory / "hosts.yml", "gpu_hosts")
     shutil.copytree(ground.tree / "lab" / "group_vars", inventory / "group_vars")
     ground.masters.mkdir(exist_ok=True)
+
+    def afterwards() -> None:
+        if weigh is not None:
+            weigh()
+        fleet.close_masters(ground.masters)
+
     return processes.measure(
         [str(BIN / "ansible-playbook"), "-i", str(inventory), str(book), *extra],
         log=ground.folder / f"{book.stem}.log",
@@ -85,13 +97,17 @@ def _playbook(
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(ground.masters),
             "PROVISION_REPORT_DIR": str(ground.folder / "report"),
         },
-        afterwards=lambda: fleet.close_masters(ground.masters),
+        afterwards=afterwards,
+        weigh=weigh is not None,
     )
 
 
-def ours(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
+def ours(
+    hosts: fleet.Fleet, ground: Ground, weigh: Callable[[], None] | None = None
+) -> processes.Cost:
     """The rendered project as a person runs it."""
-    return _playbook(hosts, ground, ground.tree / "site.yml", ground.tree / "ansible.cfg")
+    book, config = ground.tree / "site.yml", ground.tree / "ansible.cfg"
+    return _playbook(hosts, ground, book, config, weigh=weigh)
 
 
 def ansible(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
@@ -168,34 +184,78 @@ def measure(
     counts: Sequence[int],
     rounds: int,
     say: Callable[[str], None],
+    ways: Sequence[str] = (),
+    weigh: bool = False,
 ) -> dict[str, Any]:
-    """Measures every way in every round, for each number of hosts.
+    """Measures every way (or `ways`) in every round, for each number of hosts.
 
-    Each round rotates the order by one, so that no way always follows the same other.
+    Each round rotates the order by one, so that no way always follows the same other. `weigh`: one
+    more run of ours for each number, whose time is not counted, for the controller's memory.
     """
     ground.prepare()
     runs: dict[str, dict[str, list[dict[str, float]]]] = {}
+    memory: dict[str, dict[str, int]] = {}
     with fleet.up(podman, target, max(counts), ground.folder / "fleet") as everything:
         for count in counts:
             hosts = everything.first(count)
-            names = [name for name in ALL if count <= SLOW.get(name, count)]
+            names = [
+                name for name in (ways or ALL) if name in ALL and count <= SLOW.get(name, count)
+            ]
             by_way: dict[str, list[dict[str, float]]] = {name: [] for name in names}
             for number in range(rounds):
                 turn = number % len(names)
                 for name in names[turn:] + names[:turn]:
-                    before = host_cpu(podman, target.container)
-                    cost = ALL[name](hosts, ground)
-                    if cost.exit:
-                        raise SystemExit(f"{name} on {count} hosts failed: see {ground.folder}")
-                    used = host_cpu(podman, target.container) - before
-                    run = {"wall": cost.wall, "cpu": cost.cpu, "hosts_cpu": used}
-                    by_way[name].append({key: round(value, 3) for key, value in run.items()})
-                    say(
-                        f"{count} hosts, {name}: {cost.wall:.2f} s, controller {cost.cpu:.2f} s"
-                        f" and hosts {used:.2f} s of CPU"
-                    )
+                    by_way[name].append(_one(podman, target, ground, hosts, name, say))
             runs[str(count)] = by_way
-    return {"runs": runs}
+            if weigh:
+                memory[str(count)] = _weighed(podman, target, ground, hosts, say)
+    return {"runs": runs, **({"memory": memory} if weigh else {})}
+
+
+def _one(
+    podman: Podman,
+    target: fleet.Target,
+    ground: Ground,
+    hosts: fleet.Fleet,
+    name: str,
+    say: Callable[[str], None],
+) -> dict[str, float]:
+    """One run of a way: its seconds, and the processor time of both ends."""
+    count = len(hosts.ports)
+    before = host_cpu(podman, target.container)
+    cost = ALL[name](hosts, ground)
+    if cost.exit:
+        raise SystemExit(f"{name} on {count} hosts failed: see {ground.folder}")
+    used = host_cpu(podman, target.container) - before
+    say(
+        f"{count} hosts, {name}: {cost.wall:.2f} s, controller {cost.cpu:.2f} s"
+        f" and hosts {used:.2f} s of CPU"
+    )
+    run = {"wall": cost.wall, "cpu": cost.cpu, "hosts_cpu": used}
+    return {key: round(value, 3) for key, value in run.items()}
+
+
+def _weighed(
+    podman: Podman,
+    target: fleet.Target,
+    ground: Ground,
+    hosts: fleet.Fleet,
+    say: Callable[[str], None],
+) -> dict[str, int]:
+    """Bytes of memory: of the controller at most, and of all hosts with their connections open."""
+    count, told = len(hosts.ports), {}
+
+    def asked() -> None:
+        told["hosts"] = host_memory(podman, target.container)
+
+    cost = ours(hosts, ground, weigh=asked)
+    if cost.exit:
+        raise SystemExit(f"ours on {count} hosts failed: see {ground.folder}")
+    say(
+        f"{count} hosts: controller {cost.memory >> 20} MiB at most, all hosts together "
+        f"{told['hosts'] >> 20} MiB"
+    )
+    return {"controller": cost.memory, **told}
 
 
 def host_cpu(podman: Podman, container: str) -> float:
@@ -206,3 +266,10 @@ def host_cpu(podman: Podman, container: str) -> float:
     )
     text = podman.run("exec", container, "sh", "-c", script).stdout.decode().strip()
     return int(text) / 1e9 if text.isdigit() else 0.0
+
+
+def host_memory(podman: Podman, container: str) -> int:
+    """Bytes of memory that a container's programs have now, shared pages counted once."""
+    script = "cat /proc/[0-9]*/smaps_rollup 2>/dev/null | awk '/^Pss:/ {s += $2} END {print s + 0}'"
+    text = podman.run("exec", container, "sh", "-c", script).stdout.decode().strip()
+    return int(text) * 1024 if text.isdigit() else 0

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from bench import cold, rerun
+from bench import cold, rerun, spending
 from provision import locallab
 from provision.locallab.machine import Podman
 from tests.ground import Site, clients, drivers, serve
@@ -224,8 +224,30 @@ def variables(site: Site, kernel: str) -> str:
     return "".join(f"{key}={shlex.quote(value)}\n" for key, value in values.items())
 
 
-def run_way(ground: Ground, way: str, number: int, say: Say) -> dict[str, float]:
-    """One way on a bare host: seconds to each point, the host's processor time, bytes received."""
+def limits(ground: Ground, lab: locallab.Lab, say: Say) -> dict[str, float]:
+    """What the resources take at least on the tutorials' host: downloads, archives, module."""
+    installer, kernel = ground.site.local_installer(), ground.kernel(lab)
+    urls = [str(ground.site.runfile(BRANCH)["url"]), str(installer["url"])]
+    urls.append(str(ground.site.cudnn()["url"]))
+    wget = ["wget", "--no-verbose", f"--ca-certificate={clients.CA}", "--directory-prefix=."]
+    pip = "/root/tensorflow/bin/pip freeze >frozen; /root/tensorflow/bin/pip download --quiet "
+    told = spending.variables(
+        f"{shlex.join([*wget, *urls])}; {pip}--no-deps --no-input --dest wheels -r frozen",
+        f"./*.deb {installer['directory']}/*.deb",
+        "./*.tgz",
+        "wheels/*.whl",
+        f"dkms build --force -m nvidia -v {DRIVER} -k {kernel}",
+    )
+    return cold.limits(lab, ground.folder, told, say=say)
+
+
+def run_way(
+    ground: Ground, way: str, number: int, say: Say, least: dict[str, float] | None = None
+) -> dict[str, Any]:
+    """One way on a bare host: seconds to each point, the host's processor time, bytes received.
+
+    `least` gets the limits, which are measured on the host afterwards.
+    """
     lab = ground.host(f"{way}{number}", say)
     try:
         project = None if way == "tutorial" else ground.project(way, lab)
@@ -233,6 +255,8 @@ def run_way(ground: Ground, way: str, number: int, say: Say) -> dict[str, float]
         figures = cold.playbook(project, ground.folder) if project else tutorial(ground, lab)
         figures["received"] = ground.received(lab) - received
         figures["cpu"] = round(ground.cpu(lab) - used, 1)
+        if least is not None:
+            least.update(limits(ground, lab, say))
     finally:
         lab.down()
     say(f"{way}: {figures}")
@@ -242,7 +266,10 @@ def run_way(ground: Ground, way: str, number: int, say: Say) -> dict[str, float]
 def measure(ground: Ground, *, rounds: int, say: Say) -> dict[str, Any]:
     """Measures all ways round by round, every second round in reverse order."""
     results: dict[str, Any] = {way: [] for way in WAYS}
+    least: dict[str, float] = {}
     for number in range(rounds):
         for way in WAYS[:: 1 if number % 2 == 0 else -1]:
-            results[way].append(run_way(ground, way, number + 1, say))
-    return results
+            last = way == "tutorial" and number + 1 == rounds
+            told = (least,) if last else ()
+            results[way].append(run_way(ground, way, number + 1, say, *told))
+    return {**results, "limits": least}

@@ -46,6 +46,7 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.results import (  # 
     message_of,
     phase_of,
     plain,
+    timed_out,
     will_be_rescued,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.table import table  # noqa: E402
@@ -79,6 +80,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         self._pid = os.getpid()
         self._done = False
         self._holders: Holders | None = None
+        self._given_up: set[str] = set()
         self._first_play: Any = None
         self._serving = False
         self._writer: Writer | None = None
@@ -180,6 +182,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             return  # the cache's host may have no wish, and then it has no part in the report
         if status == "skipped" and name not in self._record.hosts:
             return  # what is done once for all hosts is skipped in the name of whoever is first
+        if timed_out(data):
+            self._given_up.add(name)
         host = self._record.host(name)
         host.last_task = about["task"]
         host.groups = host.groups or hosts.groups_of(result._host)
@@ -248,7 +252,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             return
         self._done = True
         if self._holders is not None:
-            self._holders.stop(finished=not interrupted)
+            self._holders.stop(finished=not interrupted, given_up=self._given_up)
         keep = int(self.get_option("keep"))
         report = self._writer.finish(failures=failures, interrupted=interrupted, keep=keep)
         if not os.environ.get("PROVISION_LIVE"):

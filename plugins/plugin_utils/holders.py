@@ -10,12 +10,13 @@ import contextlib
 import getpass
 import json
 import os
+import resource
 import selectors
 import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 HOLD_MARK = "PROVISION-HOLD "
@@ -23,6 +24,9 @@ HOLD_MARK = "PROVISION-HOLD "
 HOLDERS_SECONDS = 7.0
 # How often they get a sign of life; after four missed ones they take the run for dead.
 BEAT_SECONDS = 5.0
+# Open files of the run's process. It has two pipes for each host that it holds, and the usual limit
+# of 1024 would end a run that works on 500 hosts at once.
+OPEN_FILES = 65536
 
 
 class Holders:
@@ -43,6 +47,7 @@ class Holders:
         self._pipes: dict[int, tuple[str, int, bytearray]] = {}
         self._stop = threading.Event()
         self._finished = False
+        self._given_up: Collection[str] = ()
         # Held while pipes change hands and while a worker is forked: a copy that a worker
         # inherited unnoticed would keep the locks for as long as its task lasts.
         self._lock = threading.Lock()
@@ -58,6 +63,7 @@ class Holders:
             "pid": self._pid,
             "started": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         }
+        _allow_files()
         os.environ["PROVISION_HOLD"] = f"{self._pid}:{self._theirs.fileno()}"
         os.environ["PROVISION_HOLD_REQUEST"] = json.dumps(request)
         os.environ["PROVISION_RUN_ID"] = self.run
@@ -68,12 +74,14 @@ class Holders:
         )
         self._thread.start()
 
-    def stop(self, *, finished: bool) -> None:
+    def stop(self, *, finished: bool, given_up: Collection[str] = ()) -> None:
         """Releases every host and waits for it, a few seconds at most.
 
-        `finished`: the run reached its end; otherwise the holders end its last steps first.
+        `finished`: the run reached its end; otherwise the holders end its last steps first. So do
+        those of hosts that were `given_up`: a task was not done in its time, and may still run.
         """
         self._finished = finished
+        self._given_up = given_up
         self._stop.set()
         try:
             self._theirs.send(b"{}")  # wakes the thread
@@ -105,7 +113,7 @@ class Holders:
                 if self._stop.is_set():
                     if deadline == float("inf"):
                         deadline = time.monotonic() + HOLDERS_SECONDS
-                        self._send(b"done\n" if self._finished else b"", last=True)
+                        self._release()
                     if not self._pipes:
                         return
                 elif beat == float("inf") or time.monotonic() >= beat:
@@ -163,16 +171,32 @@ class Holders:
         if len(data) > 65536:  # no holder writes such long lines
             data.clear()
 
-    def _send(self, line: bytes, *, last: bool = False) -> None:
-        """Writes to every holder; `last`: then closes its pipe, which releases the host."""
+    def _send(self, line: bytes) -> None:
+        """Writes to every holder."""
         with self._lock:
-            for handle, (host, pipe, data) in list(self._pipes.items()):
+            for _host, pipe, _data in self._pipes.values():
                 # It may have ended, or its connection may be stuck.
                 with contextlib.suppress(OSError):
                     os.write(pipe, line)
-                if last:
-                    os.close(pipe)
-                    self._pipes[handle] = (host, -1, data)
+
+    def _release(self) -> None:
+        """Closes every holder's pipe, which releases its host; first says where all is done."""
+        with self._lock:
+            for handle, (host, pipe, data) in list(self._pipes.items()):
+                if self._finished and host not in self._given_up:
+                    with contextlib.suppress(OSError):
+                        os.write(pipe, b"done\n")
+                os.close(pipe)
+                self._pipes[handle] = (host, -1, data)
+
+
+def _allow_files() -> None:
+    """Raises this process's limit of open files, as far as its own bound allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _user() -> str:

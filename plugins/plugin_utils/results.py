@@ -16,8 +16,12 @@ STDERR_LINES = 8
 TIMED_OUT = (
     "not done after {seconds} s, so the run went on without this host. ssh answers there, and a "
     "program hangs. See there what waits for a disk or a device (ps -eo pid,stat,etime,args | grep "
-    "' D'), file servers (df) and the kernel's words (dmesg | tail); then run again"
+    "' D'), file servers (df) and the kernel's words (dmesg | tail); then run again: what is left "
+    "of it there is ended, or waited for where it is dpkg, and repaired. A host that is only slow "
+    "gets longer by gpu_look_timeout or gpu_step_timeout in its host_vars"
 )
+# ansible-core 2.17 says it in its message alone.
+OLD_TIMED_OUT = re.compile(r"action failed to execute in the expected time frame \((\d+)\)")
 CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
 
 
@@ -33,8 +37,9 @@ def message_of(result: dict[str, Any]) -> str:
     """
     if "censored" in result or result.get("_ansible_no_log"):
         return "hidden by no_log"
-    if isinstance(result.get("timedout"), dict):
-        return TIMED_OUT.format(seconds=result["timedout"].get("period"))
+    seconds = _time_limit(result)
+    if seconds is not None:
+        return TIMED_OUT.format(seconds=seconds)
     parts = []
     items = [item for item in result.get("results") or () if isinstance(item, dict)]
     failed_items = [item for item in items if item.get("failed")]
@@ -48,6 +53,21 @@ def message_of(result: dict[str, Any]) -> str:
     text = "\n".join(dict.fromkeys(part for part in parts if part)) or "no message"
     text = without_credentials(text)
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"
+
+
+def timed_out(result: dict[str, Any]) -> bool:
+    """Whether the task, or an item of its loop, was not done in its time: it may still run."""
+    items = [item for item in result.get("results") or () if isinstance(item, dict)]
+    return any(_time_limit(one) is not None for one in (result, *items))
+
+
+def _time_limit(result: dict[str, Any]) -> object:
+    """The seconds within which the task was not done; None where it was."""
+    told = result.get("timedout")
+    if isinstance(told, dict):
+        return told.get("period", "?")
+    words = OLD_TIMED_OUT.search(str(result.get("msg", ""))) if result.get("failed") else None
+    return words[1] if words else None
 
 
 def phase_of(name: str) -> str | None:

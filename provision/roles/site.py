@@ -74,6 +74,12 @@ def _seconds(value: object) -> str | None:
     return "a look needs a limit of at least 10" if isinstance(value, int) and value < 10 else None
 
 
+def _step_seconds(value: object) -> str | None:
+    """What is wrong with the time-out of a step's tasks, or None."""
+    few = isinstance(value, int) and value != 0 and value < 60
+    return "a task of a step needs a limit of at least 60; 0 is each step's own" if few else None
+
+
 class SiteOptions(Options):
     """Public variables of site.yml."""
 
@@ -90,6 +96,12 @@ class SiteOptions(Options):
     gpu_look_timeout: int = option(600, example="120", reads=_seconds)
     """Seconds for one look at the host, six times as many with `gpu_deep`. A host that has not
     answered by then is a failed one, and the run goes on with the others.
+    """
+    gpu_step_timeout: int = option(0, example="1800", reads=_step_seconds)
+    """Seconds for one task of a step that brings, changes or removes a component. A host where one
+    has not ended by then is a failed one, and the run goes on with the others. 0: each kind of step
+    has its own, two hours where something is fetched, installed or compiled, an hour where it is
+    removed, a quarter of an hour where files are written.
     """
     gpu_platform: str = option("", looked_at=True, example="debian12")
     """The host's system, where you know it before the host is asked: the lock is then made for that

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cached_lab
 import pytest
 import yaml
-from conftest import NEWEST, Project, demo, over_ssh
+from cached_lab import CACHE, PORT
+from conftest import NEWEST, Project, over_ssh
 
 from provision import locallab
-from provision.locallab import cudnn_archive
-from provision.locallab.machine import cache_directory
 from tests.collection import own_project
 from tests.ground import deb, repository
 from tests.ground.server import Authority, WebServer, bridge_address
@@ -31,13 +31,11 @@ pytestmark = [pytest.mark.slow]
 # Rules of the preflight that something here trips: docs/mutants.md.
 TRIPS = ("cache", "cache-silent")
 
-CACHE, HOSTS = "cache1", ("host1", "host2", "host3")
+HOSTS = ("host1", "host2", "host3")
 GROUND = "ground.example.test"
-PORT = 8088
 LOCK = "sha256:" + "1" * 64
 BIG = 30 << 20
 FILES = "/var/cache/gpu-artifact-cache/files"
-LOG = "/var/log/gpu-artifact-cache/access.log"
 
 TAKE = """\
 - hosts: gpu
@@ -366,15 +364,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         "test-cache-whole", state_dir=path / ".lab", hosts=[CACHE, *HOSTS], with_cache=False
     )
     try:
-        demo.write_inventory(path, lab, cudnn_archive.pack(cache_directory()))
-        listed = path / "lab" / "hosts.yml"
-        (group,) = yaml.safe_load(listed.read_text("utf-8")).values()
-        (address,) = [one.address for one in lab.hosts if one.name == CACHE]
-        cache = {"hosts": {CACHE: group["hosts"].pop(CACHE)}}
-        cache = {**cache, "vars": {**group["vars"], "artifact_cache_size_gb": 10}}
-        served = {**group["vars"], "gpu_cache": f"http://{address}:{PORT}"}
-        text = yaml.safe_dump({"gpu_cache": cache, "gpu_hosts": {**group, "vars": served}})
-        listed.write_text(text, "utf-8")
+        cached_lab.write_inventory(path, lab)
         project = Project(path, lab)
         for command in (["lock"], ["render", "."]):
             done = project.provision(*command)
@@ -386,10 +376,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 
 def outside(project: Project) -> int:
-    """Bytes that the cache has had from outside: a number in each line of its log."""
-    (cache,) = [one for one in project.lab.hosts if one.name == CACHE]
-    count = f"awk '{{ sum += $9 }} END {{ print sum }}' {LOG}"
-    return int(project.lab.podman.call("exec", cache.container, "sh", "-c", count).strip())
+    """Bytes that the cache has had from outside."""
+    return cached_lab.outside(project.lab)
 
 
 def test_a_silent_cache_stops_a_host_or_is_told_before_anything_is_touched(whole: Project) -> None:

@@ -49,7 +49,10 @@ class Bare(Machine):
         self.folder = folder
         wish, cudnn = WISHES[platform]
         wish = dict(wish)
-        values = {"gpu_stack": wish, "nvidia_driver_reboot": True}
+        # All of dpkg with DKMS is one task, which under emulation takes longer than anywhere.
+        values = {
+            "gpu_stack": wish, "nvidia_driver_reboot": True, "gpu_step_timeout": LONGEST,
+        }  # fmt: skip
         if cudnn:
             archive = cudnn_archive.pack(cache_directory(), version=cudnn)
             wish["cudnn"] = {

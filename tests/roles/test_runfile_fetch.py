@@ -16,4 +16,5 @@ def test_a_server_that_drips_does_not_hold_a_run_for_ever() -> None:
     (fetch,) = [task for task in tasks if "ansible.builtin.get_url" in task]
     assert fetch["timeout"] == "{{ __nvidia_driver_longest }}"
     variables = yaml.safe_load((ROLE / "vars/main.yml").read_text("utf-8"))
-    assert variables["__nvidia_driver_longest"] == download.LONGEST
+    longest = f"{{{{ __gpu_state_seconds | default({download.LONGEST:.0f}) }}}}"
+    assert variables["__nvidia_driver_longest"] == longest

@@ -10,6 +10,7 @@ import threading
 from typing import Any
 
 import pytest
+from ansible_collections.provision.gpu.plugins.plugin_utils import holders
 
 from tests.collection import IMPORTABLE
 
@@ -49,7 +50,8 @@ if busy == 0:  # a worker of a later task: it has nothing that keeps the host he
 say("ready", busy)
 for line in sys.stdin:
     if line.startswith("stop"):
-        holders.stop(finished="finished" in line)
+        given_up = {{"gpu01"}} if "gpu01" in line else set()
+        holders.stop(finished="finished" in line, given_up=given_up)
         say("stopped", os.waitpid(busy, 0)[1])
 """
 
@@ -113,6 +115,31 @@ def test_a_run_that_is_cut_off_only_lets_go(runs: Any) -> None:
     heard = run.hears()
     assert b"done" not in heard
     assert heard.startswith(b"alive\n")
+
+
+def test_a_host_that_was_given_up_is_told_that_its_last_step_was_cut_off(runs: Any) -> None:
+    """That step may still run there, though the run itself has reached its end."""
+    run = runs()
+    assert run.line().startswith("ready")
+    run.say("stop finished without gpu01")
+    assert b"done" not in run.hears()
+    assert run.line().startswith("stopped")
+
+
+@pytest.mark.parametrize(
+    ("limit", "after"),
+    [((1024, 524288), 65536), ((1024, 4096), 4096), ((100_000, 524288), 100_000),
+     ((1024, -1), 65536), ((-1, -1), -1)],
+)  # fmt: skip
+def test_a_run_may_hold_more_hosts_than_the_usual_limit_of_files_allows(
+    monkeypatch: pytest.MonkeyPatch, limit: tuple[int, int], after: int
+) -> None:
+    """Two pipes for each host, and 1024 files: at 500 hosts Ansible could start no worker more."""
+    now = [limit]
+    monkeypatch.setattr(holders.resource, "getrlimit", lambda _which: now[0])
+    monkeypatch.setattr(holders.resource, "setrlimit", lambda _which, to: now.append(to))
+    holders._allow_files()
+    assert now[-1] == (after, limit[1])
 
 
 def test_a_killed_run_lets_go_though_a_worker_is_still_busy(runs: Any) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import jinja2
 import pytest
 import yaml
-from ansible_collections.provision.gpu.plugins.plugin_utils.results import message_of
+from ansible_collections.provision.gpu.plugins.callback import report
+from ansible_collections.provision.gpu.plugins.plugin_utils.record import Record
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import message_of, timed_out
 from ansible_collections.provision.gpu.plugins.plugin_utils.table import table
+from gpu_stack.components import run_steps
+from stub_tree import LOCK
 
 from provision.render import ansible_cfg
 from provision.roles.site import ROLE
@@ -20,22 +25,62 @@ UNREACHABLE = (
 )
 
 
-# ansible-core 2.19 and 2.17: their words differ, `timedout` does not.
+# ansible-core 2.19; and 2.17, which has no `timedout`.
 @pytest.mark.parametrize(
-    "words",
+    "result",
     [
-        "Task failed: Timed out after 600 second(s).",
-        "The gpu_state action failed to execute in the expected time frame (600)",
+        {"msg": "Task failed: Timed out after 600 second(s).", "timedout": {"period": 600}},
+        {
+            "msg": "The gpu_state action failed to execute in the expected time frame (600) and "
+            "was terminated"
+        },
     ],
 )
-def test_a_task_without_an_answer_says_where_to_look(words: str) -> None:
-    result = {"failed": True, "msg": words, "timedout": {"frame": "x", "period": 600}}
+def test_a_task_without_an_answer_says_where_to_look(result: dict[str, Any]) -> None:
+    result["failed"] = True
     message = message_of(result)
+    assert timed_out(result)
+    assert timed_out({"results": [{"changed": True}, result]})
+    assert not timed_out({"failed": True, "msg": "timed out"})
     assert message.startswith("not done after 600 s, so the run went on without this host")
     assert "dmesg" in message
     assert message_of({"results": [result | {"item": "a"}], "msg": "One or more items failed"}) == (
         message
     )
+
+
+@pytest.mark.parametrize("rescued", [False, True])
+def test_a_host_whose_task_was_not_done_is_let_go_as_one_that_was_cut_off(
+    monkeypatch: pytest.MonkeyPatch, rescued: bool
+) -> None:
+    """Where a rescue goes on without the task, or `failed_when`, it still runs there."""
+    stopped: list[dict[str, Any]] = []
+    monkeypatch.setattr(report.hosts, "groups_of", lambda _host: [])
+    monkeypatch.setattr(report, "will_be_rescued", lambda _task: rescued)
+    monkeypatch.setenv("PROVISION_LIVE", "1")
+    callback = report.CallbackModule()
+    monkeypatch.setattr(callback, "get_option", lambda _name: 5)
+    callback._record = Record("run", 0.0, LOCK["gpu_lock"], "0.1.0")
+    callback._holders = SimpleNamespace(stop=lambda **told: stopped.append(told))
+    callback._writer = SimpleNamespace(
+        event=lambda *_arguments, **_fields: None, finish=lambda **_fields: {}
+    )
+    task = SimpleNamespace(
+        get_name=lambda: "cuda : packages | Install",
+        action="a",
+        _uuid="1",
+        _role=None,
+        _parent=None,
+    )
+    for name, data in (("gpu01", {"timedout": {"period": 5}}), ("gpu02", {}), ("gpu03", {})):
+        host = SimpleNamespace(get_name=lambda name=name: name)
+        result = SimpleNamespace(_host=host, _task=task, _result={"failed": True, **data})
+        if name == "gpu03":
+            callback.v2_runner_on_ok(result)
+        else:
+            callback.v2_runner_on_failed(result)
+    callback._finish(failures={"gpu01", "gpu02"})
+    assert stopped == [{"finished": True, "given_up": {"gpu01"}}]
 
 
 def test_what_no_log_hides_stays_hidden() -> None:
@@ -69,6 +114,54 @@ def test_every_wait_of_ssh_has_an_end() -> None:
 def test_a_look_has_a_limit(seconds: int, good: bool) -> None:
     option = next(one for one in ROLE.options if one.name == "gpu_look_timeout")
     assert (option.fault(seconds) is None) is good
+
+
+@pytest.mark.parametrize(
+    ("seconds", "good"), [(0, True), (60, True), (59, False), (-5, False), (7200, True)]
+)
+def test_the_limit_of_a_steps_tasks_is_none_or_long_enough(seconds: int, good: bool) -> None:
+    option = next(one for one in ROLE.options if one.name == "gpu_step_timeout")
+    assert (option.fault(seconds) is None) is good
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [(0, 7200), ("0", 7200), (900, 900), ("900", 900), ("10m", 7200), (-1, 7200)],
+)
+def test_every_task_of_a_step_has_an_end(said: object, seconds: int) -> None:
+    """Where nothing, or nothing that can be read, is said, its kind of step says it."""
+    (step,) = yaml.safe_load((ROOT / "roles/gpu_state/tasks/step.yml").read_text("utf-8"))
+    assert step["ansible.builtin.include_role"]["apply"]["timeout"] == "{{ __gpu_state_seconds }}"
+    environment = jinja2.Environment(autoescape=True)
+    expression = environment.from_string(step["vars"]["__gpu_state_seconds"])
+    told = expression.render(gpu_step_timeout=said, __gpu_state_step={"seconds": 7200})
+    assert int(told) == seconds
+
+
+def test_each_kind_of_step_has_its_limit() -> None:
+    seconds = {step["name"]: step["seconds"] for step in run_steps()}
+    assert seconds["nvidia_driver:bring"] == seconds["tensorflow:begin"] == 7200
+    assert seconds["nvidia_driver:remove"] == 3600
+    assert seconds["gpu_env:bring"] == seconds["gpu_env:remove"] == 900
+    # What a run that was cut off still finishes is waited for.
+    assert 930 < seconds["nvidia_driver:hold"] < 1800
+    assert min(seconds.values()) >= 60
+    assert max(seconds.values()) < 14400
+
+
+def test_nothing_between_the_look_and_the_receipt_waits_for_ansible_cfgs_four_hours() -> None:
+    """What of the run is in no step says its own time."""
+    plays = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))
+    tasks = next(play["tasks"] for play in plays if play["name"] == "GPU stack")
+    free = []
+    for task in tasks:
+        role = task.get("ansible.builtin.import_role") or task.get("ansible.builtin.include_role")
+        if role is None and "provision.gpu.gpu_proof" not in task:
+            continue  # nothing of it runs on the host
+        if not (task.get("timeout") or (role or {}).get("apply", {}).get("timeout")):
+            free.append((role or {}).get("tasks_from", task["name"]))
+    # The looks and the steps say theirs in the role, and the checks in theirs.
+    assert free == ["main", "step", "again", tasks[-1]["name"]]
 
 
 @pytest.mark.parametrize("tasks", ["main.yml", "again.yml"])

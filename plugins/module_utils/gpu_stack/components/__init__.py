@@ -7,6 +7,15 @@ nothing, so that asking costs nothing. A new component is one row, at its place 
 
 from __future__ import annotations
 
+# Seconds for one task of a step. A task that hangs (dpkg on a dead disk, a server that drips) holds
+# up all other hosts for so long. What fetches, installs or compiles gets as long as a slow line and
+# an old processor take; what only writes some files does not.
+LONG_TASK = 7200
+REMOVAL_TASK = 3600
+SHORT_TASK = 900
+# What a run that was cut off still finishes is waited for, and that at most 930 s.
+HOLD_TASK = 1200
+
 
 class Component:
     """One component; its name is its Ansible role's, and the tag of its tasks."""
@@ -28,6 +37,7 @@ class Component:
         doctor: int = 0,
         repositories: bool = False,
         rules: tuple[str, ...] = ("rules",),
+        seconds: int = LONG_TASK,
     ) -> None:
         self.name = name
         # As a heading, where a column is narrow, and within a sentence.
@@ -54,6 +64,8 @@ class Component:
         self.repositories = repositories
         # The modules of its folder that have preflight rules.
         self.rules = rules
+        # The most that one task of its role takes on a host that does not hang.
+        self.seconds = seconds
 
 
 # In the order in which they are applied: each one may need what stands before it.
@@ -79,7 +91,7 @@ COMPONENTS = (
         repositories=True,
     ),
     Component("cudnn", "cuDNN", "cuDNN", behind=("nvidia_driver", "cuda")),
-    Component("gpu_env", "Environment", "env", spoken="the environment"),
+    Component("gpu_env", "Environment", "env", spoken="the environment", seconds=SHORT_TASK),
     Component(
         "nvidia_container_toolkit",
         "Container toolkit",
@@ -129,15 +141,18 @@ LOCKED = tuple(component.name for component in COMPONENTS if component.locked)
 NEEDS = {component.name: component.needs for component in COMPONENTS if component.needs}
 
 
-class Step(dict):  # type: ignore[type-arg]  # Python 3.7 has no dict[str, str] here
+class Step(dict):  # type: ignore[type-arg]  # Python 3.7 has no dict[str, object] here
     """One step of a run: the tasks of a role, done for a component. Plain data for Ansible.
 
     kind: "remove" takes the component away; "begin" starts its long work beside what follows;
           "bring" brings it to its lock, "beside" those beside the current one; "hold" takes hold
           of the host again after a reboot.
+    seconds: for one task of it, where `gpu_step_timeout` says nothing else.
     """
 
-    def __init__(self, component: str, kind: str, title: str, role: str, tasks_from: str) -> None:
+    def __init__(
+        self, component: str, kind: str, title: str, role: str, tasks_from: str, seconds: int
+    ) -> None:
         super().__init__(
             name=f"{component}:{kind}",
             title=title,
@@ -145,6 +160,7 @@ class Step(dict):  # type: ignore[type-arg]  # Python 3.7 has no dict[str, str] 
             kind=kind,
             role=role,
             tasks_from=tasks_from,
+            seconds=min(seconds, {"remove": REMOVAL_TASK, "hold": HOLD_TASK}.get(kind, seconds)),
         )
 
 
@@ -154,23 +170,23 @@ def run_steps(components: tuple[Component, ...] = COMPONENTS) -> list[Step]:
     What is to be absent goes first, what needs others before these.
     """
     steps = [
-        Step(each.name, "remove", f"Take {each.name} away", each.name, "main")
+        Step(each.name, "remove", f"Take {each.name} away", each.name, "main", each.seconds)
         for each in reversed(components)
         if each.state
     ]
     for component in components:
-        name = component.name
-        steps += [
-            Step(each.name, "begin", f"Begin {each.name} behind the others", each.name, "begin")
-            for each in components
-            if name in each.behind[:1]
-        ]
-        steps.append(Step(name, "bring", f"Bring {name} to its lock", name, "main"))
+        name, seconds = component.name, component.seconds
+        for each in components:
+            if name in each.behind[:1]:
+                title = f"Begin {each.name} behind the others"
+                steps.append(Step(each.name, "begin", title, each.name, "begin", each.seconds))
+        steps.append(Step(name, "bring", f"Bring {name} to its lock", name, "main", seconds))
         if component.beside:
-            steps.append(Step(name, "beside", f"Bring {name} beside it", "gpu_state", "beside"))
+            title = f"Bring {name} beside it"
+            steps.append(Step(name, "beside", title, "gpu_state", "beside", seconds))
         if component.reboots:
             title = "Hold the host again after a reboot"
-            steps.append(Step(name, "hold", title, "gpu_state", "hold"))
+            steps.append(Step(name, "hold", title, "gpu_state", "hold", seconds))
     return steps
 
 

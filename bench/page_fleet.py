@@ -1,0 +1,188 @@
+"""The page's parts of many hosts and of bundles, and why a bound is not met."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench import figures
+
+WAYS = {
+    "ours": "`ansible-playbook site.yml`",
+    "ssh": "one script over plain ssh",
+    "pyinfra": "pyinfra",
+    "ansible": "plain tuned Ansible tasks",
+    "floor": "Ansible with one empty task (its own floor)",
+}
+
+ABOUT_TOGETHER = """\
+## (h) Six bare hosts at once
+
+Six of the hosts of (a), brought by one `ansible-playbook`, from the same filled caches; controller
+and hosts share this machine's processors, which are the slowest resource here. By hand is the
+script of (a) on one host that has the machine for itself. *Least* is what six of it take of all
+processors if none is idle for a moment: nobody can be faster with the same work.
+"""
+
+ABOUT_OUTSIDE = """\
+### What comes from outside
+
+Bare hosts through the role `artifact_cache` ([cache.md](cache.md)), from Debian's own archive and
+PyPI; each number of hosts begins with an empty cache, and all hosts ask at once. Counted is what
+the cache received, as its log has it.
+"""
+
+ABOUT_THOUSAND = """\
+## (i) A thousand converged hosts
+
+As in (b), with an sshd for each of a thousand hosts, and without what takes longer (pyinfra,
+Ansible's tasks). Memory is weighed in a run of its own, each shared page counted once: the
+controller's at most, with its workers and the ssh of every host, and that of all hosts together
+with their connections open.
+"""
+
+ABOUT_BUNDLE = """\
+## (j) A bundle of the demo's stack
+
+`provision bundle --from` an earlier bundle that has every file, so that no line is in it: each file
+is read, hashed and written, the packages' indices are read again, and the disk is told to keep it
+(`sync`). Against it `cp -r` with `sync`, and `sha256sum` of all files.
+"""
+
+
+def reasons(bounds: Sequence[figures.Bound]) -> str:
+    """The bounds that are not met, with what the run's figures say of each; "" of none."""
+    lines = [
+        f"- ({bound.part}) {bound.text}: {bound.reason.rstrip('.')}."
+        for bound in bounds
+        if bound.met is False and bound.reason
+    ]
+    return (
+        "\n".join(["What the figures say of those that are not met:", "", *lines, ""])
+        if lines
+        else ""
+    )
+
+
+def together(part: Mapping[str, Any]) -> str:
+    """Six at once, against what the processors need."""
+    runs = part["runs"]
+    rows = []
+    least = [run["least"] for run in runs]
+    for word, text in (
+        ("ours", "six of ours at once"),
+        ("least", "six by hand, at least"),
+        ("hand", "one by hand"),
+    ):
+        walls = [run[word] for run in runs]
+        ratio = figures.ratio(walls, least) if word == "ours" else None
+        cpu = {"ours": "cpu", "least": "hand_cpu"}.get(word)
+        rows.append(
+            [
+                text,
+                figures.spread(walls),
+                f"{figures.median([run[cpu] for run in runs]):.0f}" if cpu else "",
+                f"{ratio:.2f}" if ratio else "",
+            ]
+        )
+    return figures.table(["", "seconds", "hosts' CPU", "of the least"], rows)
+
+
+def outside(part: Mapping[str, Any]) -> str:
+    """Bytes from outside by the number of hosts."""
+    fetched = part["bytes"]
+    one = fetched.get("1")
+    rows = [
+        [
+            count,
+            f"{value / 1e9:.3f} GB",
+            f"{value / one:.3f}" if one else "",
+            f"{part['seconds'][count]:.0f}",
+        ]
+        for count, value in fetched.items()
+    ]
+    return figures.table(["hosts", "from outside", "of one host's", "seconds until proven"], rows)
+
+
+def thousand(part: Mapping[str, Any]) -> str:
+    """Seconds, processor time and memory by the number of hosts, and for each further one."""
+    rows = []
+    for count, ways in part["runs"].items():
+        ours = [run["wall"] for run in ways["ours"]]
+        memory = part.get("memory", {}).get(count)
+        for way, runs in ways.items():
+            walls = [run["wall"] for run in runs]
+            ratio = figures.ratio(ours, walls)
+            weighed = memory if way == "ours" and memory else {}
+            rows.append(
+                [
+                    count,
+                    WAYS[way],
+                    figures.spread(walls),
+                    f"{figures.median([run['cpu'] for run in runs]):.1f}",
+                    f"{figures.median([run['hosts_cpu'] for run in runs]):.1f}",
+                    *(
+                        f"{weighed[end] >> 20} MiB" if weighed else ""
+                        for end in ("controller", "hosts")
+                    ),
+                    f"{ratio:.2f}" if ratio and way != "ours" else "",
+                ]
+            )
+    header = [
+        *("hosts", "", "seconds", "controller CPU", "hosts' CPU"),
+        *("controller's memory", "hosts' memory", "ours / this"),
+    ]
+    return figures.table(header, rows) + "\n" + further(part)
+
+
+def further(part: Mapping[str, Any]) -> str:
+    """What each host more costs, from each number of hosts to the next: linear where it stays."""
+    counts = sorted(int(count) for count in part["runs"])
+    lines = []
+    for few, many in itertools.pairwise(counts):
+        told = []
+        for word, unit in (("wall", "s"), ("cpu", "s of the controller's CPU")):
+            ends = [
+                figures.median([run[word] for run in part["runs"][str(count)]["ours"]])
+                for count in (few, many)
+            ]
+            told.append(f"{(ends[1] - ends[0]) / (many - few):.3f} {unit}")
+        memory = [
+            part.get("memory", {}).get(str(count), {}).get("controller") for count in (few, many)
+        ]
+        if all(memory):
+            told.append(f"{(memory[1] - memory[0]) / (many - few) / 2**20:.1f} MiB")
+        lines.append(f"- from {few:,} to {many:,}: {', '.join(told)}")
+    return "\n".join(["Each further host takes", "", *lines, ""]) if lines else ""
+
+
+def bundle(part: Mapping[str, Any]) -> str:
+    """Ours against both of theirs."""
+    runs = part["runs"]
+    theirs = [run["cp"] + run["sha256sum"] for run in runs]
+    rows = []
+    for text, walls in (
+        ("`provision bundle --from`", [run["ours"] for run in runs]),
+        ("`cp` and `sha256sum`", theirs),
+        ("`cp` alone", [run["cp"] for run in runs]),
+        ("`sha256sum` alone", [run["sha256sum"] for run in runs]),
+    ):
+        ratio = figures.ratio([run["ours"] for run in runs], walls)
+        shown = f"{ratio:.2f}" if ratio and text != "`provision bundle --from`" else ""
+        rows.append([text, figures.spread(walls), shown])
+    if "stand_in" in part:
+        told = (
+            "\nUpstream no longer has all of the demo's stack, so another stands in for it: "
+            f"{part['stand_in']}.\n"
+        )
+    else:
+        told = ""
+    return (
+        figures.table(["", "seconds", "ours / this"], rows)
+        + told
+        + (
+            f"\n{part['files']} files, {part['bytes'] / 1e9:.2f} GB. From outside it was made in "
+            f"{part['fetched']:.0f} s, and `--verify` takes {part['verified']:.1f} s.\n"
+        )
+    )
