@@ -43,7 +43,8 @@ def render(chosen: Chosen, wish: Training) -> dict[str, bytes]:
 
 
 _SCRIPT = "Another script has another name here, so workers of one job never mix two."
-_NEEDS_JOB = "For Kubernetes 1.26 and newer, without an operator."
+# Before, Kubernetes' own schema of podFailurePolicy asked every rule for onPodConditions.
+_NEEDS_JOB = "For Kubernetes 1.29 and newer, without an operator."
 _NEEDS_TFJOB = "For Kubeflow's training operator v1, instead of job.yaml."
 
 
