@@ -85,10 +85,27 @@ def write_manifests(
             claim=claim,
         )
         trees[target / "jobs" / wish.name] = kubernetes.for_training(chosen, wish)
+    for root, files in trees.items():
+        _check_folder(root, files)
     changes = {root: _settle(root, files, check) for root, files in trees.items()}
     _say(changes, check, as_json)
     if check and not all(change.empty for change in changes.values()):
         raise typer.Exit(5)
+
+
+def _check_folder(root: Path, files: dict[str, bytes]) -> None:
+    """InputError for a folder where others' files have these names; ours have a manifest."""
+    if (root / tree.MANIFEST).exists():
+        return
+    theirs = [name for name in files if (root / name).exists()]
+    if theirs:
+        raise InputError(
+            "this folder has files of somebody's where these are to be; nothing is written",
+            where=str(root),
+            got=", ".join(theirs[:5]),
+            expected="a new folder, or one that `provision kubernetes` made",
+            hint="`provision kubernetes DIR` names another",
+        )
 
 
 def _settle(root: Path, files: dict[str, bytes], check: bool) -> tree.Difference:

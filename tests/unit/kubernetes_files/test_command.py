@@ -88,3 +88,13 @@ def test_a_lock_without_the_toolkit_writes_nothing(project: Path) -> None:
     assert code != 0
     assert "no pod gets a GPU of these hosts" in said
     assert not (project / "kubernetes").exists()
+
+
+def test_a_folder_of_somebody_s_is_left_alone(project: Path) -> None:
+    theirs = project / "kubernetes" / "README.md"
+    theirs.parent.mkdir()
+    theirs.write_text("mine\n", encoding="utf-8")
+    code, said = run(project)
+    assert code != 0
+    assert "this folder has files of somebody's" in said
+    assert list(theirs.parent.iterdir()) == [theirs]
