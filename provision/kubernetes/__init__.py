@@ -1,6 +1,6 @@
 """What a Kubernetes cluster of provisioned hosts takes, from the lock alone.
 
-The hosts have the driver and NVIDIA's container toolkit already; a cluster that would install its
+The hosts have the driver and the runtime for containers already; a cluster that would install its
 own beside them is what these files keep from happening. Scheduling, restarts and the wiring of
 workers are Kubernetes' and the training operator's: here are manifests for them and no operator
 (docs/decisions/0019-kubernetes.md). Pure: no cluster is asked or touched.

@@ -9,7 +9,7 @@ from provision.catalog.container_rows import DevicePluginRow
 from provision.kubernetes.stack import LABEL
 from provision.yaml_text import dump
 
-# The runtime that the role nvidia_container_toolkit makes known to containerd and CRI-O.
+# The runtime that a run makes known to containerd and CRI-O.
 RUNTIME = "nvidia"
 RESOURCE = "nvidia.com/gpu"
 TOLERATION = {"key": RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
