@@ -115,7 +115,7 @@ def _lacking(asked: Any, answered: Any, place: str = "") -> list[str]:
     [
         ("Job", ["spec", "completion"], 2),
         ("Job", ["spec", "template", "spec", "restartPolicy"], "Always"),
-        ("Service", ["metadata", "name"], "1st"),
+        ("Service", ["metadata", "name"], "Train"),
         ("ConfigMap", ["data", "my script.py"], "text"),
         ("ConfigMap", ["data", "large"], "x" * (1 << 20)),
         ("DaemonSet", ["spec", "template", "metadata", "labels"], {"name": "other"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +223,20 @@ def test_cuda_of_a_local_installer_is_in_no_archive() -> None:
     lock = Lock(slim, LOCK.details)
     with pytest.raises(InputError, match="local installer"):
         kubernetes.for_cluster(lock, load(), CHOSEN)
+
+
+def test_the_build_s_shell_reads_what_is_written_for_it(tmp_path: Path) -> None:
+    """The script is one that a shell can read; each setting arrives as it is."""
+    files = for_cluster()
+    script = tmp_path / "install.sh"
+    script.write_bytes(files["image/locked/install.sh"])
+    subprocess.run(["sh", "-n", str(script)], check=True, timeout=60)
+    settings = tmp_path / "stack.env"
+    settings.write_bytes(files["image/locked/stack.env"])
+    show = (
+        f'. {settings}; printf "%s|" "$RELEASE" "$CUDNN_SHA256" "$LIBDEVICE"; set -- $PIP; echo $#'
+    )
+    done = subprocess.run(["sh", "-euc", show], capture_output=True, text=True, timeout=60)
+    cudnn = LOCK.stacks[locked.STACK]["cudnn"]["sha256"]
+    device = "/usr/lib/nvidia-cuda-toolkit/libdevice/libdevice.10.bc"
+    assert done.stdout == f"debian 11|{cudnn}|{device}|15\n"
