@@ -115,7 +115,7 @@ def _container(wish: Training, name: str, command: list[str]) -> dict[str, Any]:
         "image": wish.image,
         "imagePullPolicy": "IfNotPresent",
         "command": command,
-        "args": [_literal(argument) for argument in wish.arguments],
+        **({"args": [_literal(text) for text in wish.arguments]} if wish.arguments else {}),
         "workingDir": OUTPUT,
         "env": [
             {"name": "HOME", "value": "/tmp"},  # noqa: S108 a directory of the pod's own

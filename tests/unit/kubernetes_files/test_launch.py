@@ -48,7 +48,7 @@ class Pod:
         (container,) = found["Job"]["spec"]["template"]["spec"]["containers"]
         self.command = [
             word.replace("/training/", f"{folder}/") for word in container["command"]
-        ] + container["args"]
+        ] + container.get("args", [])
         self.environment = {entry["name"]: entry["value"] for entry in container["env"]}
         self.environment |= {
             "PYTHONPATH": str(folder),
