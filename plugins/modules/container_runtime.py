@@ -48,6 +48,10 @@ options:
     type: str
     choices: [check, distribution, docker-ce]
     default: check
+  default:
+    description: Whether NVIDIA's runtime is to be containerd's default; docker's it never is.
+    type: bool
+    default: false
   comes_later:
     description: containerd may be missing, for docker's package installs it.
     type: bool
@@ -97,6 +101,7 @@ ARGUMENTS = {
     "state": one_of("present", "absent", "restart_due", default="present"),
     "wish": one_of("auto", "required", "none", default="auto"),
     "engine": one_of("check", "distribution", "docker-ce", default="check"),
+    "default": FLAG,
     "comes_later": FLAG,
 }
 

@@ -29,7 +29,7 @@ def packages(platform: PlatformRow, stack: Stack) -> tuple[list[str], list[str]]
     The second are the headers of the kernel: a fresh installation runs the release's kernel, one
     with updates the newest.
     """
-    newest = _python(platform, stack["tensorflow"]["python"])
+    newest = python(platform, stack["tensorflow"]["python"])
     driver = stack["nvidia_driver"]
     if driver.get("source") == "runfile":
         newest += RUNFILE
@@ -44,9 +44,10 @@ def packages(platform: PlatformRow, stack: Stack) -> tuple[list[str], list[str]]
     return newest, headers
 
 
-def _python(platform: PlatformRow, python: str) -> list[str]:
+def python(platform: PlatformRow, version: str) -> list[str]:
+    """The packages of a Python that environments are made with."""
     rows = _table("tensorflow", platform, "pythons")
-    return list(rows[python]["packages"])
+    return list(rows[version]["packages"])
 
 
 def _table(role: str, platform: PlatformRow, name: str) -> Any:

@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from provision.catalog import consistency
+from provision.catalog.container_rows import DevicePluginRow
 from provision.catalog.gpu_rows import GpuFigureRow, XidRow
 from provision.catalog.own import OWN
 from provision.catalog.rows import (
@@ -59,6 +60,7 @@ class Catalog(BaseModel):
     nvidia_driver_packages: list[NvidiaDriverPackagesRow]
     nvidia_keys: list[NvidiaKeyRow]
     engines: list[EngineRow]
+    device_plugins: list[DevicePluginRow]
     xids: list[XidRow]
     # {part: its rows} of the components that have a file in catalog/own.
     own: dict[str, list[Any]]

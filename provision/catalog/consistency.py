@@ -36,6 +36,7 @@ IDENTITY: dict[str, tuple[str, ...]] = {
     "nvidia_driver_packages": ("distribution", "first"),
     "nvidia_keys": ("fingerprint",),
     "engines": ("platform",),
+    "device_plugins": ("version",),
     "xids": ("number",),
     **{part: fields for own in OWN.values() for part, fields in own.IDENTITY.items()},
 }

@@ -31,7 +31,7 @@ def stack_variables(lock: Lock, stack: str) -> dict[str, Any]:
     checksums = {
         name: package["sha256"] for name, package in lock.details["packages"][stack].items()
     }
-    variables: dict[str, Any] = {"gpu_sources": _sources(lock, stack)}
+    variables: dict[str, Any] = {"gpu_sources": sources(lock, stack)}
     for role in ROLES:
         if role.name in LOCKED and role.name not in row:
             continue
@@ -43,7 +43,7 @@ def stack_variables(lock: Lock, stack: str) -> dict[str, Any]:
     return variables
 
 
-def _sources(lock: Lock, stack: str) -> list[dict[str, Any]]:
+def sources(lock: Lock, stack: str) -> list[dict[str, Any]]:
     """The archives that a stack comes from, with all that a host takes of them."""
     own = {
         component

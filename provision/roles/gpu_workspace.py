@@ -19,7 +19,8 @@ def _people(value: object) -> str | None:
     return None
 
 
-def _image(value: object) -> str | None:
+def image_fault(value: object) -> str | None:
+    """What is wrong with the name of an image to pull, or None; "" is none."""
     if value == "" or (isinstance(value, str) and _PULLED.fullmatch(value)):
         return None
     return (
@@ -89,7 +90,7 @@ class GpuWorkspaceOptions(Options):
         "",
         looked_at=True,
         example="registry.example.org/tensorflow/tensorflow@sha256:<64 hex digits>",
-        reads=_image,
+        reads=image_fault,
     )
     """The image to pull, by its digest; of a mirror under the mirror's name. Empty: the image comes
     from gpu_workspace_image_file.
@@ -103,7 +104,10 @@ class GpuWorkspaceOptions(Options):
     gpu_workspace_image_sha256: str = option("", looked_at=True, reads=_sha256)
     """SHA-256 of gpu_workspace_image_file; it is compared before docker loads the file."""
     gpu_workspace_base: str = option(
-        "", looked_at=True, example="docker.io/library/debian@sha256:<64 hex digits>", reads=_image
+        "",
+        looked_at=True,
+        example="docker.io/library/debian@sha256:<64 hex digits>",
+        reads=image_fault,
     )
     """Instead of an image that is there: the base of one that docker builds on the host, by its
     digest, of the host's own release. TensorFlow's environment, CUDA and cuDNN come into it from

@@ -69,6 +69,10 @@ class ContainerToolkitOptions(Options):
     nerdctl is installed and CRI is enabled. required: wherever containerd is, and refuse a host
     without it. none: leave containerd alone.
     """
+    nvidia_container_toolkit_containerd_default: bool = option(False, looked_at=True)
+    """Make NVIDIA's runtime containerd's default, for pods that name no runtime class. false: what
+    this option set is put back, and a default of somebody else's stays.
+    """
     nvidia_container_toolkit_crio: Literal["auto", "required", "none"] = option(
         "auto", looked_at=True
     )

@@ -87,6 +87,11 @@ ALLOWED: dict[str, set[str]] = {
         *("errors", "inputs", "catalog", "collection", "lock"),
         *("upstream", "upstream.packages"),
     },
+    # Pure: files for a cluster, from the lock. What an image needs is known where it was before:
+    # packages of a Python, sources of apt, options and their defaults.
+    "kubernetes": {
+        *("errors", "catalog", "collection", "lock", "bundle", "render", "roles", "yaml_text"),
+    },
     # By ssh-keygen, for whoever has bytes to sign.
     "signing": {"errors", "inputs"},
     "tree": {"errors", "inputs"},

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 
+from ...change import change
 from ...type_checking import TYPE_CHECKING
-from . import units
+from . import containerd_default, units
 
 if TYPE_CHECKING:
     from typing import Any
@@ -33,6 +34,7 @@ TASKS = "/run/containerd/io.containerd.runtime.v2.task/"
 # The CRI plugin's name, by the version of the configuration's format.
 PLUGINS = {2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
 ENTRY = CONFIG + " runtimes.nvidia"
+DEFAULT = CONFIG + " " + containerd_default.KEY
 RESTART = "containerd daemon"
 PATIENCE = "20"
 DAEMON = units.Daemon("containerd", "containerd", UNIT, "/run/containerd/containerd.sock", OWED)
@@ -42,6 +44,10 @@ stale, restarts = units.stale, units.restarts
 
 def wish(options: Options) -> str:
     return options.get("nvidia_container_toolkit_containerd") or "auto"
+
+
+def is_default_wished(options: Options) -> bool:
+    return bool(options.get("nvidia_container_toolkit_containerd_default"))
 
 
 def installed(context: Context) -> bool:
@@ -135,16 +141,28 @@ def program(dump: dict[tuple[str, str], str]) -> str | None:
     return option(dump, "nvidia", "BinaryName") or None
 
 
+def default_name(dump: dict[tuple[str, str], str]) -> str:
+    """Name of the default runtime; runc, containerd's own, where nothing names one."""
+    values = [value for (_table, key), value in dump.items() if key == containerd_default.KEY]
+    return next((value.strip("\"'") for value in values if value.strip("\"'")), "runc")
+
+
 def default(dump: dict[tuple[str, str], str]) -> bool:
     """Whether nvidia is the default runtime."""
-    values = [value for (_table, key), value in dump.items() if key == "default_runtime_name"]
-    return any(value.strip("\"'") == "nvidia" for value in values)
+    return default_name(dump) == "nvidia"
+
+
+def sets_default(content: str | None) -> bool:
+    """Whether the role's lines, or one of them in somebody else's table, set the default."""
+    inner = (content or "").partition(BEGIN)[2].partition(END)[0]
+    return containerd_default.is_ours(content) or containerd_default.KEY in inner
 
 
 def look(context: Context) -> dict[str, Any]:
-    """{"installed", "wanted", "fault", "runtime", "other", "running", "owed", "loses"}.
+    """{"installed", "wanted", "fault", "runtime", "other", "default", "running", "owed", "loses"}.
 
-    runtime: program of the runtime nvidia. other: whether its cgroups differ from runc's. owed:
+    runtime: program of the runtime nvidia. other: whether its cgroups differ from runc's. default:
+    name of the default runtime where that is to be another, None where it is right. owed:
     whether a restart is pending. loses: why a restart would end containers. containerd is asked
     only if it is to know the runtime.
     """
@@ -171,6 +189,9 @@ def look(context: Context) -> dict[str, Any]:
     state["other"] = BEGIN in (content or "") and cgroups[0] != cgroups[1]
     if state["runtime"] not in (None, RUNTIME):
         state["fault"] = "a runtime nvidia of somebody else's, by " + state["runtime"]
+    wished = is_default_wished(context.options)
+    if (wished and not default(dump)) or (not wished and sets_default(content)):
+        state["default"] = [default_name(dump), "nvidia" if wished else "as before"]
     DAEMON.finish(context, state, losing)
     return state
 
@@ -197,12 +218,18 @@ def losing(context: Context) -> str | None:
 def differ(name: str, state: State) -> Changes:
     """Changes to containerd: the runtime's table, and the restart that loads it."""
     old = state["fault"] or ("other cgroups than runc's" if state["other"] else None)
-    return units.cri_changes(
+    changes = units.cri_changes(
         name,
         state,
         (ENTRY, old, "who speaks CRI finds the runtime by it; all else in the file stays"),
         (RESTART, "containerd reads its configuration when it starts, and at no other time"),
     )
+    if state["wanted"] and state.get("default") is not None:
+        former, new = state["default"]
+        reason = "pods that name no runtime class get it; all else in the file stays"
+        restart = len(changes) - (1 if restarts(state) else 0)
+        changes.insert(restart, change(name, DEFAULT, former, new, reason))
+    return changes
 
 
 def users(context: Context) -> list[str]:
@@ -221,22 +248,29 @@ def removal_blockers(context: Context) -> list[list[str]]:
     if not installed(context):
         return []
     reasons = DAEMON.users_in_the_way(users(context))
-    if wish(context.options) == "none" or BEGIN not in content:
+    if wish(context.options) == "none" or not _is_written(content):
         return reasons
     fault = _torn_words(content)
     if fault is not None:
         hint = "put the end back below the table, or take the table and its begin out"
         return [*reasons, ["containerd-config", f"{CONFIG}: {fault}", hint]]
     dump = parsed(context.run(["timeout", PATIENCE, "containerd", "config", "dump"]).out)
-    if default(dump):
+    if default(dump) and not sets_default(content):
         message = f"{CONFIG} names nvidia as its default_runtime_name"
         reasons.append(["containerd-config", message, "take that out first"])
     lost = losing(context) if context.lstat(DAEMON.socket) is not None else None
     return reasons + DAEMON.restart_in_the_way(lost)
 
 
+def _is_written(content: str) -> bool:
+    """Whether anything in the configuration is this role's."""
+    return BEGIN in content or containerd_default.is_ours(content)
+
+
 def remains(context: Context) -> list[list[str]]:
-    """[[item, value]] of the role's table in containerd's configuration."""
-    if wish(context.options) == "none" or BEGIN not in (context.read(CONFIG) or ""):
+    """[[item, value]] of the role's lines in containerd's configuration."""
+    content = context.read(CONFIG) or ""
+    if wish(context.options) == "none":
         return []
-    return [[ENTRY, RUNTIME]]
+    table = [[ENTRY, RUNTIME]] if BEGIN in content else []
+    return [*table, [DEFAULT, "nvidia"]] if sets_default(content) else table

@@ -22,7 +22,7 @@ import tempfile
 
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
-from . import containerd, units
+from . import containerd, containerd_default, units
 from .containerd import BEGIN, CONFIG, END, PLUGINS, RUNTIME
 from .kept_files import inside, keep, note_restart, put_back, replace, text
 from .runtime import CriRuntime
@@ -64,9 +64,16 @@ def _split(content: str | None) -> tuple[str, str, str]:
 
 
 def _without(content: str | None) -> str:
-    """The text less our block and the empty line before it."""
+    """The text less our block, the empty line before it, and our default in another's table."""
     before, block, after = _split(content)
-    return (before[:-1] if block and before.endswith("\n\n") else before) + after
+    rest = (before[:-1] if block and before.endswith("\n\n") else before) + after
+    return containerd_default.without(rest)
+
+
+def _ours(content: str) -> str:
+    """What of the text is ours."""
+    marked = [line for line in content.splitlines(True) if containerd_default.MARK in line]
+    return "".join([_split(content)[1], *marked])
 
 
 def _tables(dump: dict[tuple[str, str], str]) -> dict[str, dict[str, dict[str, str]]]:
@@ -81,18 +88,27 @@ def _tables(dump: dict[tuple[str, str], str]) -> dict[str, dict[str, dict[str, s
     return tables
 
 
-def _block(
-    number: int, dump: dict[tuple[str, str], str], whole: bool, also: Iterable[str] = ()
-) -> str:
+def _block(number: int, whole: bool, lines: list[str]) -> str:
+    """Our lines between their marks; `whole`: the file has no other."""
+    version = [f"version = {number}"] if whole else []
+    return "\n".join([BEGIN.rstrip("\n"), *version, *lines]) + "\n" + END
+
+
+def _default_table(number: int) -> list[str]:
+    """The table that names the default runtime, for a file that has none."""
+    head = f'[plugins."{PLUGINS[number]}".containerd]'
+    return [head, f'  {containerd_default.KEY} = "nvidia"']
+
+
+def _tables_of_runtimes(
+    number: int, dump: dict[tuple[str, str], str], also: Iterable[str] = ()
+) -> list[str]:
     """The table, with what runc's has: cgroups of systemd's are for both or for none.
 
     `also`: runtimes that containerd has by itself, as it has them.
     """
     name = containerd.table(number, "nvidia")
-    lines = [BEGIN.rstrip("\n")]
-    if whole:
-        lines.append(f"version = {number}")
-    lines += [f"[{name}]", '  runtime_type = "io.containerd.runc.v2"']
+    lines = [f"[{name}]", '  runtime_type = "io.containerd.runc.v2"']
     lines += [f"[{name}.options]", f'  BinaryName = "{RUNTIME}"']
     options = {}
     for version in PLUGINS:
@@ -106,7 +122,7 @@ def _block(
         for rest in sorted(known[runtime]):
             lines.append(f"[{containerd.table(number, runtime)}{rest}]")
             lines += [f"  {key} = {value}" for key, value in sorted(known[runtime][rest].items())]
-    return "\n".join(lines) + "\n" + END
+    return lines
 
 
 def _apart(before: dict[tuple[str, str], str], after: dict[tuple[str, str], str]) -> list[str]:
@@ -178,19 +194,29 @@ class Containerd(CriRuntime):
             )
         dump = self._tried(rest)
         other = containerd.program(dump)
-        if other == RUNTIME:
-            return rest  # somebody else's entry, and a good one
-        if other is not None or (containerd.table(number, "nvidia"), "runtime_type") in dump:
+        named = other == RUNTIME  # by somebody else's entry, and a good one
+        if not named and (
+            other is not None or (containerd.table(number, "nvidia"), "runtime_type") in dump
+        ):
             raise RefusalError(
                 f"{CONFIG} has a runtime nvidia of somebody else's, by {other or 'runc'}; "
                 f"expected {RUNTIME}"
             )
-        whole = not rest.strip()
+        whole, lines = not rest.strip(), []
+        if containerd.is_default_wished(self.context.options) and not containerd.default(dump):
+            plugin = PLUGINS[number]
+            lines = [] if containerd_default.has_table(rest, plugin) else _default_table(number)
+            rest = containerd_default.within(rest, plugin)
+        runtimes = [] if named else _tables_of_runtimes(number, dump)
+        if not lines and not runtimes:
+            return rest
         gap = "" if whole else ("\n" if rest.endswith("\n") else "\n\n")
-        new = rest + gap + _block(number, dump, whole)
+        new = rest + gap + _block(number, whole, lines + runtimes)
         # One that is named in the file takes the place of all that containerd 1.6 has by itself.
         lost = set(_tables(dump)) - set(_tables(self._tried(new)))
-        return rest + gap + _block(number, dump, whole, lost) if lost else new
+        if not lost:
+            return new
+        return rest + gap + _block(number, whole, lines + _tables_of_runtimes(number, dump, lost))
 
     def planned(self) -> tuple[Any, Any]:
         """(the text that is there, the text as it should be)."""
@@ -198,13 +224,21 @@ class Containerd(CriRuntime):
         return content or "", self._with_block(content)
 
     def difference(self, old: Any, new: Any) -> dict[str, Any]:
-        """Of our table alone: the rest may hold a registry's password."""
+        """Of our lines alone: the rest may hold a registry's password."""
         header = {"before_header": CONFIG, "after_header": CONFIG}
-        return dict(header, before=_split(old)[1], after=_split(new)[1])
+        return dict(header, before=_ours(old), after=_ours(new))
 
     def _put(self, old: Any, new: Any) -> dict[str, Any]:
         """The new text, once containerd reads it and nothing else changes by it."""
-        changed = _apart(self._tried(old), self._tried(new))
+        after = self._tried(new)
+        changed = _apart(self._tried(old), after)
+        if containerd.sets_default(old) or containerd.sets_default(new):
+            changed = [key for key in changed if not key.endswith("." + containerd_default.KEY)]
+        if containerd.sets_default(new) and not containerd.default(after):
+            raise RefusalError(
+                f"containerd would have {containerd.default_name(after)} as its default runtime: "
+                f"another file that {CONFIG} imports names it"
+            )
         if changed:
             raise RefusalError(
                 f"{CONFIG} would change beside the runtime nvidia: {', '.join(changed)}"
@@ -231,9 +265,10 @@ class Containerd(CriRuntime):
     def take(self) -> dict[str, Any]:
         """Take our block out; a file that held nothing else goes."""
         content = text(self.context, CONFIG)
-        if not _split(content)[1]:
+        rest = _without(content)
+        if rest == (content or ""):
             return {"changed": False, "saved": None}
-        return self._put(content, _without(content))
+        return self._put(content, rest)
 
     # without it
 
@@ -244,9 +279,10 @@ class Containerd(CriRuntime):
         state["fault"] = _torn_words(content)
         if state["fault"] or not containerd.installed(self.context):
             return state
-        state.update(entry=bool(_split(content)[1]), users=containerd.users(self.context))
+        rest = _without(content)
+        state.update(entry=rest != (content or ""), users=containerd.users(self.context))
         if state["entry"]:
-            state["default"] = containerd.default(self._tried(content or ""))
+            state["default"] = containerd.default(self._tried(rest))
         running = containerd.daemon(self.context)
         owed = units.restart_due(self.context, containerd.OWED, running)
         if running is not None and (state["entry"] or (owed and not self.left_alone())):

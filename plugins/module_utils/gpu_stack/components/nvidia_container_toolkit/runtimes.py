@@ -35,6 +35,7 @@ def settle(parameters: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     options = {
         f"nvidia_container_toolkit_{name}": parameters["wish"],
         "nvidia_container_toolkit_docker_engine": parameters["engine"],
+        "nvidia_container_toolkit_containerd_default": parameters["default"],
     }
     context = Context(options=options, runner=run)
     runtime = RUNTIMES[name](context, restart, parameters["comes_later"])

@@ -61,7 +61,7 @@ def cri_changes(
     if not state["wanted"]:
         return []
     changes = []
-    if stale(state):
+    if _unwritten(state):
         item, old, reason = written
         changes.append(change(name, item, old, RUNTIME, reason))
     if restarts(state):
@@ -123,15 +123,21 @@ def not_asked(installed: bool, wanted: bool) -> dict[str, Any]:
         "fault": None,
         "runtime": None,
         "other": False,
+        "default": None,
         "running": False,
         "owed": False,
         "loses": None,
     }
 
 
+def _unwritten(state: State) -> bool:
+    """Whether the runtime has to be written."""
+    return state["fault"] is not None or state["runtime"] != RUNTIME or bool(state["other"])
+
+
 def stale(state: State) -> bool:
     """Whether the configuration has to be written."""
-    return state["fault"] is not None or state["runtime"] != RUNTIME or bool(state["other"])
+    return _unwritten(state) or state.get("default") is not None
 
 
 def restarts(state: State) -> bool:
