@@ -42,7 +42,8 @@ FAILED = re.compile(r"^[EW]: .*Failed to fetch", re.M)
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """The result of the module; RefusalError where another apt is at work to the end."""
-    answer = nothing() if check_mode else fetch(**params)
+    known = params["unless"] and apt_commands.run(["apt-cache", "show", *params["unless"]]).rc == 0
+    answer = nothing() if check_mode or known else fetch(params["suites"], params["wait"])
     if answer["locked"]:
         raise RefusalError(f"Another apt is at work. {answer['words']}", **answer)
     return dict(answer, changed=False)
