@@ -445,7 +445,8 @@ def test_behind_it_is_checked_and_flushed_too(
     behind = f"flush {root}/.building-{NAME}"
     assert calls.read_text().splitlines() == ["behind", behind, behind]
     text = (root / NAME / "bin" / "activate").read_text()
-    assert ".building-" not in text and str(root / NAME) in text
+    assert ".building-" not in text
+    assert str(root / NAME) in text
 
 
 def test_what_is_not_whole_behind_is_told_in_its_own_turn(

@@ -199,9 +199,7 @@ def prepare(root: str, name: str) -> None:
     rename_texts(built, built, venv)
 
 
-def finish(
-    context: Context, root: str, name: str, mark: str, prepared: bool = False
-) -> str | None:
+def finish(context: Context, root: str, name: str, mark: str, prepared: bool = False) -> str | None:
     """Puts the built environment in its place; the path where the old one is kept, or None.
 
     `prepared`: by `prepare`, in the background.
