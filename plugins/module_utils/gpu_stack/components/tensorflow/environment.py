@@ -171,17 +171,10 @@ class Environment(object):
         return True
 
     def _readied(self, outcome: dict[str, Any]) -> dict[str, Any]:
-        """The outcome of pip; in the background a new environment is checked and flushed too.
-
-        What goes wrong here is met again in its turn, and told.
-        """
+        """The outcome of pip; in the background a new environment is checked and flushed too."""
         if outcome["rc"] or outcome["place"] == self.path:
             return outcome
-        with contextlib.suppress(RefusedError, OSError, subprocess.SubprocessError):
-            venv_place.prepare(self.root, self.name)
-            venv_place.flush(outcome["place"])
-            return dict(outcome, prepared=True)
-        return outcome
+        return dict(outcome, prepared=venv_place.prepared(self.root, self.name))
 
     def _job_result(self, job: str) -> dict[str, Any]:
         """The outcome of the job that `begin` started."""

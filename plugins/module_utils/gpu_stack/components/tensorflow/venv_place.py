@@ -199,14 +199,26 @@ def prepare(root: str, name: str) -> None:
     rename_texts(built, built, venv)
 
 
-def finish(context: Context, root: str, name: str, mark: str, prepared: bool = False) -> str | None:
+def prepared(root: str, name: str) -> bool:
+    """Whether it is prepared and on the disk; `finish` meets and tells what went wrong."""
+    try:
+        prepare(root, name)
+        flush(os.path.join(root, BUILDING + name))
+    except (RefusedError, OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
+def finish(
+    context: Context, root: str, name: str, mark: str, is_prepared: bool = False
+) -> str | None:
     """Puts the built environment in its place; the path where the old one is kept, or None.
 
-    `prepared`: by `prepare`, in the background.
+    `is_prepared`: by `prepared`, in the background.
     """
     built, venv = os.path.join(root, BUILDING + name), os.path.join(root, name)
     ready = os.path.join(root, READY + name)
-    if not prepared:
+    if not is_prepared:
         prepare(root, name)
     _refuse_in_use(context, venv, [venv] if os.path.lexists(venv) else [])
     write_mark(built, mark)
