@@ -1,21 +1,23 @@
 #!/usr/bin/python
-"""Removes trees of NVIDIA's CUDA packages that were installed by the role cuda."""
+"""Puts a tree of NVIDIA's CUDA packages in use, or removes those that the role cuda installed."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cuda_tree
-short_description: Remove trees of NVIDIA's CUDA packages that the role cuda installed
+short_description: Put a tree of NVIDIA's CUDA packages in use, or remove those of the role cuda
 description:
-  - Finds directories as C(/usr/local/cuda-11.8) with the role's record, removes the packages that
-    it names, gives nvcc's diverted profile back and removes what is empty then.
-  - Packages that were on the host before the first run stay, as the receipt of the runs has it.
+  - With V(present) records in the tree O(keep) which packages are the role's, leads
+    C(/usr/local/cuda) to it by update-alternatives, and tells which compiler nvcc would take.
+  - With V(absent) finds directories as C(/usr/local/cuda-11.8) with the role's record, removes the
+    packages that it names, gives nvcc's diverted profile back and removes what is empty then.
+    Packages that were on the host before the first run stay, as the receipt of the runs has it.
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:
   state:
     description: What is to be of the trees.
     type: str
-    choices: [absent]
+    choices: [absent, present]
     default: absent
   keep:
     description: The tree in use, which stays.
@@ -26,9 +28,20 @@ options:
     type: list
     elements: str
     required: true
+  priority:
+    description: That of the tree among others, with V(present).
+    type: int
+    default: 0
 """
 
 EXAMPLES = r"""
+- name: Put CUDA 11.8 in use
+  provision.gpu.cuda_tree:
+    state: present
+    keep: /usr/local/cuda-11.8
+    packages: [cuda-toolkit-11-8]
+    priority: 118
+
 - name: Remove other trees
   provision.gpu.cuda_tree:
     keep: /usr/local/cuda-11.8
@@ -40,7 +53,15 @@ removed:
   description: The trees that are removed.
   type: list
   elements: str
-  returned: always
+  returned: with C(state=absent)
+gcc:
+  description: The version of the platform's gcc; empty where there is none.
+  type: str
+  returned: with C(state=present)
+told:
+  description: The major version of the gcc that nvcc's profile names; 0 where that is none.
+  type: int
+  returned: with C(state=present)
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
@@ -53,15 +74,16 @@ from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.cuda import trees
 
 ARGUMENTS = {
-    "state": one_of("absent", default="absent"),
+    "state": one_of("absent", "present", default="absent"),
     "keep": TEXT,
     "packages": REQUIRED_NAMES,
+    "priority": {"type": "int", "default": 0},
     "wait": WAIT,
 }
 
 
 def main() -> None:
-    run(ARGUMENTS, trees.settle)
+    run(ARGUMENTS, trees.settle, OSError, required_if=[("state", "present", ("keep",))])
 
 
 if __name__ == "__main__":

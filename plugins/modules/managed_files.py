@@ -56,6 +56,12 @@ options:
       unrendered:
         description: Why the template could not be rendered; set by the action plugin.
         type: str
+  cleared:
+    description: Paths of files that a later task writes. What is no regular file there goes now, a
+      directory only where it is empty.
+    type: list
+    elements: str
+    default: []
   modes:
     description: Paths that are to be root's and have a mode, as V(/etc/profile.d 0755).
     type: list
@@ -168,6 +174,7 @@ OWNED = {
 ARGUMENTS = {
     "state": PRESENT_OR_ABSENT,
     "files": {"type": "list", "elements": "dict", "default": [], "options": FILE},
+    "cleared": NAMES,
     "modes": NAMES,
     "follow": FLAG,
     "component": TEXT,

@@ -10,7 +10,7 @@ description:
   - Installs those of O(names) that are missing, without what they only recommend. It is refused
     where apt would remove a package for them. Configuration files that somebody changed stay.
   - Unlike M(ansible.builtin.apt) it does not need python3-apt, whose installation would fetch the
-    lists of every source and fail with any of them. It fetches no lists.
+    lists of every source and fail with any of them.
   - In check mode apt simulates the installation.
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:
@@ -30,6 +30,12 @@ options:
     description: A package of O(names) that is held may be changed, and a newer one replaced.
     type: bool
     default: false
+  lists:
+    description: Fetch apt's lists first where something is missing, unless a task of this run has.
+      A source that apt cannot use is no failure where apt has the packages all the same. Nothing is
+      fetched in check mode.
+    type: bool
+    default: false
   start:
     description: Whether services that come with the packages are started.
     type: bool
@@ -40,6 +46,12 @@ EXAMPLES = r"""
 - name: Install a host compiler for nvcc
   provision.gpu.named_packages:
     names: [gcc-10, g++-10]
+
+- name: Install nginx at the version that the archive has today
+  provision.gpu.named_packages:
+    names: [nginx]
+    lists: true
+    start: false
 
 - name: Install the fabric manager of the driver's version
   provision.gpu.named_packages:
@@ -73,6 +85,7 @@ ARGUMENTS = {
     "names": REQUIRED_NAMES,
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "force": FLAG,
+    "lists": FLAG,
     "start": {"type": "bool", "default": True},
     "wait": WAIT,
 }

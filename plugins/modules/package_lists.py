@@ -22,6 +22,11 @@ options:
     type: list
     elements: str
     default: []
+  unless:
+    description: Packages as C(name=version). Where apt knows all of them, nothing is fetched.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""
@@ -70,7 +75,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import NAMES, WAIT
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import package_lists
 
-ARGUMENTS = {"suites": NAMES, "wait": WAIT}
+ARGUMENTS = {"suites": NAMES, "unless": NAMES, "wait": WAIT}
 
 
 def main() -> None:

@@ -29,9 +29,9 @@ SMALL = {
     "manager_environment": 20,
     "named_packages": 30,
     "package_holds": 23,
-    "package_lists": 26,
+    "package_lists": 27,
     "repository_key": 27,
-    "repository_trial": 28,
+    "repository_trial": 29,
     "shell_startup": 34,
     "unfinished_packages": 25,
 }

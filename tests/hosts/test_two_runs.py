@@ -20,7 +20,7 @@ TRIPS = ("run-in-progress",)
 HOST = "bare1"
 TAGS = ("--tags", "nvidia_driver")
 # The driver's role installs something there, for long enough to be met by another run.
-AT_WORK = "nvidia_driver : packaged | archive | Fetch the package lists"
+AT_WORK = "nvidia_driver : present | lists | Fetch the package lists"
 
 
 def events(project: Path) -> list[dict[str, Any]]:

@@ -84,6 +84,34 @@ def test_what_the_look_complains_of_is_put_right(host: Path, fault: str) -> None
     assert bring(host, Entry(CONF, "/opt/lib\n")) == []
 
 
+@pytest.mark.parametrize("what", ["link", "empty directory", "pipe"])
+def test_what_is_no_file_goes_where_a_later_task_writes_one(host: Path, what: str) -> None:
+    place, theirs = host / CONF[1:], put(host, "/etc/theirs", "theirs\n")
+    if what == "link":
+        place.symlink_to(theirs)
+    elif what == "pipe":
+        os.mkfifo(place)
+    else:
+        place.mkdir()
+    context = Context(root=str(host))
+    for dry in (True, False):
+        assert os.path.lexists(place)
+        (difference,) = managed_files.clear(context, [CONF, OTHER], dry)
+        assert difference["after_header"] == CONF
+    assert not os.path.lexists(place)
+    assert theirs.read_text("utf-8") == "theirs\n"
+    put(host, CONF, "a file\n")
+    assert managed_files.clear(context, [CONF, OTHER]) == []
+    assert place.read_text("utf-8") == "a file\n"
+
+
+def test_a_full_directory_where_a_later_task_writes_a_file_is_refused(host: Path) -> None:
+    put(host, f"{CONF}/theirs", "theirs\n")
+    with pytest.raises(RefusalError, match=f"cannot remove '{CONF}': Directory not empty"):
+        managed_files.clear(Context(root=str(host)), [CONF])
+    assert (host / CONF[1:] / "theirs").is_file()
+
+
 def test_a_mode_of_its_own_is_set(host: Path) -> None:
     bring(host, Entry(CONF, "secret\n", 0o600))
     assert (host / CONF[1:]).stat().st_mode & 0o7777 == 0o600

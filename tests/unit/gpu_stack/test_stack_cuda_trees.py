@@ -10,7 +10,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.provision.gpu.plugins.modules import cuda_tree as module
 from gpu_stack import receipt
-from gpu_stack.components.cuda import trees
+from gpu_stack.components.cuda import tree_in_use, trees
 from gpu_stack.host import apt_commands
 from gpu_stack.host.context import Context
 
@@ -21,6 +21,7 @@ from tests.unit.gpu_stack.apt_host import AptHost
 RECORD = "cuda-nvcc-11-2\nlibcurand-11-2\ncuda-toolkit-11-config-common\ngone\nhalf\n"
 WISHED = ["cuda-toolkit-11-config-common", "cuda-nvcc-11-8"]
 FORGET = "update-alternatives --remove cuda"
+READ = Context.read
 
 
 @pytest.fixture
@@ -144,3 +145,129 @@ def test_check_mode_names_the_trees_and_does_nothing(
     result = json.loads(capsys.readouterr().out)
     assert (ended.value.code, result["changed"], result["removed"]) == (0, True, [str(tree)])
     assert (tree / ".provision-packages").read_text() == RECORD
+
+
+# the one in use
+
+
+@pytest.fixture
+def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: AptHost) -> Path:
+    """The folder of /usr/local/cuda and /etc/alternatives/cuda, which are not there yet."""
+    monkeypatch.setattr(Context, "read", READ)  # after `host`, which has no files
+    monkeypatch.setattr(tree_in_use, "LINK", str(tmp_path / "cuda"))
+    monkeypatch.setattr(tree_in_use, "ALTERNATIVE", str(tmp_path / "alternative"))
+    return tmp_path
+
+
+def in_use(tree: Path, **options: Any) -> dict[str, Any]:
+    return settle(state="present", keep=f"{tree}/", priority=112, **options)
+
+
+def lead(links: Path, tree: Path) -> None:
+    (links / "cuda").symlink_to(links / "alternative")
+    (links / "alternative").symlink_to(tree)
+
+
+def test_a_new_tree_is_recorded_made_known_and_put_in_use(
+    tree: Path, links: Path, host: AptHost
+) -> None:
+    (tree / ".provision-packages").unlink()
+    assert in_use(tree)["changed"] is True
+    record = tree / ".provision-packages"
+    assert record.read_text() == "cuda-nvcc-11-8\ncuda-toolkit-11-config-common\n"
+    assert record.stat().st_mode & 0o7777 == 0o644
+    calls = [call for call in host.calls if "update-alternatives" in call]
+    assert calls == [
+        "update-alternatives --query cuda",
+        f"update-alternatives --install {links}/cuda cuda {tree} 112",
+        f"update-alternatives --force --set cuda {tree}",
+    ]
+
+
+def test_a_tree_in_use_is_left_alone(tree: Path, links: Path, host: AptHost) -> None:
+    (tree / ".provision-packages").write_text("".join(f"{name}\n" for name in sorted(WISHED)))
+    lead(links, tree)
+    host.says("--query cuda", (0, f"Name: cuda\nAlternative: {tree}\nPriority: 112\n", ""))
+    assert in_use(tree)["changed"] is False
+    assert not host.ran("--install")
+    assert not host.ran("--set")
+
+
+@pytest.mark.parametrize("what", ["another tree", "a file", "nothing"])
+def test_a_way_that_leads_elsewhere_is_led_here(
+    tree: Path, links: Path, host: AptHost, what: str
+) -> None:
+    lead(links, tree)
+    if what == "another tree":
+        (links / "alternative").unlink()
+        (links / "alternative").symlink_to(f"{tree}0")
+    else:
+        (links / "cuda").unlink()
+    if what == "a file":
+        (links / "cuda").write_text("mine\n")
+    host.says("--query cuda", (0, f"Alternative: {tree}\n", ""))
+    assert in_use(tree)["changed"] is True
+    assert not host.ran("--install")
+    assert host.ran(f"--force --set cuda {tree}")
+
+
+def test_a_known_tree_is_told_by_its_whole_name(tree: Path, links: Path, host: AptHost) -> None:
+    lead(links, tree)
+    host.says("--query cuda", (0, f"Alternative: {tree}0\n", ""))
+    in_use(tree)
+    assert host.ran("--install")
+
+
+def test_in_check_mode_no_tree_is_touched(tree: Path, links: Path, host: AptHost) -> None:
+    assert in_use(tree, check_mode=True)["changed"] is True
+    assert (tree / ".provision-packages").read_text() == RECORD
+    assert not host.ran("--install")
+    assert not host.ran("--set")
+
+
+def test_what_update_alternatives_refuses_is_told(tree: Path, links: Path, host: AptHost) -> None:
+    host.says("--install", (2, "", "update-alternatives: error: no"))
+    said = apt_host.refusal(lambda: in_use(tree))
+    assert said == (
+        f"update-alternatives could not lead {links}/cuda to this tree: update-alternatives:"
+        " error: no"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "gcc"), [((0, "10.2.1\n", ""), "10.2.1"), ((127, "", "no such program"), "")]
+)
+def test_the_platforms_gcc_is_told(
+    tree: Path, links: Path, host: AptHost, answer: tuple[int, str, str], gcc: str
+) -> None:
+    host.says("gcc -dumpversion", answer)
+    assert in_use(tree)["gcc"] == gcc
+
+
+@pytest.mark.parametrize(
+    ("fault", "version"),
+    [
+        ("", 10),
+        ("no line", 0),
+        ("a longer line", 0),
+        ("no g++", 0),
+        ("another g++", 0),
+        ("gone", 0),
+    ],
+)
+def test_nvccs_compiler_counts_where_both_are_there_and_its_profile_names_them(
+    tree: Path, tmp_path: Path, fault: str, version: int
+) -> None:
+    compilers = tree / "host-compiler"
+    (compilers / "gcc").unlink()
+    for name in ("gcc", "g++"):
+        number = 9 if (fault, name) == ("another g++", "g++") else 10
+        real = tmp_path / f"{name}-{number}"
+        if fault != "gone":
+            real.write_text("")
+        if (fault, name) != ("no g++", "g++"):
+            (compilers / name).symlink_to(real)
+    line = {"no line": "", "a longer line": f"compiler-bindir = {compilers}-old"}
+    text = "TOP = x\n" + line.get(fault, f"compiler-bindir = {compilers}") + "\n"
+    (tree / "bin/nvcc.profile").write_text(text)
+    assert tree_in_use.told(str(tree)) == version

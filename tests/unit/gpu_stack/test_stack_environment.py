@@ -423,6 +423,42 @@ def test_what_failed_behind_is_told_in_its_own_turn(
     assert not Path(wished["root"]).exists()
 
 
+def test_behind_it_is_checked_and_flushed_too(
+    wished: dict[str, Any], root: Path, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that its own turn takes a moment, while another role has the host's one dpkg."""
+    real, here, calls = venv_place.prepare, os.getpid(), root.parents[1] / "calls"
+
+    def prepare(*words: str) -> None:
+        with calls.open("a") as stream:
+            stream.write("here\n" if os.getpid() == here else "behind\n")
+        real(*words)
+
+    def flush(path: str) -> None:
+        with calls.open("a") as stream:
+            stream.write(f"flush {path}\n")
+
+    monkeypatch.setattr(venv_place, "prepare", prepare)
+    monkeypatch.setattr(venv_place, "flush", flush)
+    assert of(wished).begin({}, job)
+    assert of(wished).bring({}, True, job)["changed"]
+    behind = f"flush {root}/.building-{NAME}"
+    assert calls.read_text().splitlines() == ["behind", behind, behind]
+    text = (root / NAME / "bin" / "activate").read_text()
+    assert ".building-" not in text
+    assert str(root / NAME) in text
+
+
+def test_what_is_not_whole_behind_is_told_in_its_own_turn(
+    wished: dict[str, Any], root: Path, tmp_path: Path, job: str
+) -> None:
+    program(tmp_path / "pip", "#!/bin/sh\n")
+    assert of(wished).begin({}, job)
+    with pytest.raises(RefusedError, match=r"the new environment is incomplete: absl-py 1\.4\.0, "):
+        of(wished).bring({}, True, job)
+    assert os.listdir(root) == []
+
+
 def works(pid: int) -> bool:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()

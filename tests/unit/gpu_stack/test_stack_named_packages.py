@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.host import named_packages, service_starts
+from gpu_stack.host import named_packages, package_lists, service_starts
 from gpu_stack.host.context import Context
 from gpu_stack.host.refusal import RefusalError
 
@@ -33,6 +33,8 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AptHost:
         FABRIC: {"version": "470.256.02-1", "want": "hold", "status": "installed"},
     }
     monkeypatch.setattr(Context, "packages", packages)
+    monkeypatch.setattr(package_lists, "FETCHED", str(tmp_path / "run/lists"))
+    monkeypatch.setenv("PROVISION_RUN", "this run")
     for name in ("POLICY", "KEPT", "NEW"):
         monkeypatch.setattr(service_starts, name, str(tmp_path / name))
     return apt_host.install(monkeypatch)
@@ -102,6 +104,70 @@ def test_services_are_started_where_asked(
     settle("make", start=start, check_mode=check_mode)
     assert policies == [is_kept]
     assert not os.path.exists(service_starts.POLICY)
+
+
+UPDATE, SIMULATION = "apt-get update", "apt-get --simulate install make"
+UNREACHED = (100, "", "E: Failed to fetch http://mirror.example/dists/x/InRelease  timed out\n")
+
+
+def test_lists_are_fetched_first_once_a_run(host: AptHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle("make", lists=True)
+    assert [call.split()[-1] for call in host.calls] == ["update", "make"]
+    settle("make", lists=True)
+    assert len(host.ran(UPDATE)) == 1
+    monkeypatch.setenv("PROVISION_RUN", "another run")
+    settle("make", lists=True)
+    assert len(host.ran(UPDATE)) == 2
+    # The role by itself, outside of a run.
+    monkeypatch.delenv("PROVISION_RUN")
+    settle("make", lists=True)
+    settle("make", lists=True)
+    assert len(host.ran(UPDATE)) == 4
+
+
+@pytest.mark.parametrize("options", [{"lists": True}, {}])
+def test_lists_are_not_fetched_for_nothing(host: AptHost, options: dict[str, bool]) -> None:
+    settle("gcc-10", **options)
+    settle("make", check_mode=True, **options)
+    assert not host.ran(UPDATE)
+
+
+def test_what_fails_by_the_lists_of_the_run_is_tried_by_new_ones(host: AptHost) -> None:
+    gone = (100, "", "E: Failed to fetch http://mirror.example/make_4.3_amd64.deb  404\n")
+    settle("tar", lists=True)
+    host.says("install make", gone, (0, "", ""))
+    assert settle("make", lists=True)["changed"] is True
+    assert len(host.ran(UPDATE)) == 2
+    host.says("install make", gone)
+    with pytest.raises(RefusalError, match="could not install make: E: Failed to fetch"):
+        settle("make", lists=True)
+
+
+def test_a_list_that_fails_does_not_matter_where_apt_has_the_packages(host: AptHost) -> None:
+    host.says(UPDATE, UNREACHED)
+    assert settle("make", lists=True)["changed"] is True
+    assert host.ran(SIMULATION)
+    # It is asked for again: nobody knows what its next answer would be.
+    settle("make", lists=True)
+    assert len(host.ran(UPDATE)) == 2
+
+
+def test_lists_that_are_needed_and_fail_are_said(host: AptHost) -> None:
+    host.says(UPDATE, UNREACHED)
+    host.says(SIMULATION, (100, "", "E: Unable to locate package make\n"))
+    with pytest.raises(
+        RefusalError,
+        match=r"^make must be installed, and apt cannot fetch its package lists: E: Failed to fetch"
+        r" http://mirror.example/dists/x/InRelease  timed out Check this host's network",
+    ):
+        settle("make", lists=True)
+    assert not [call for call in host.ran("install make") if "--simulate" not in call]
+
+
+def test_another_apt_at_work_is_said(host: AptHost) -> None:
+    host.says(UPDATE, (100, "", "E: Could not get lock /var/lib/apt/lists/lock\n"))
+    with pytest.raises(RefusalError, match="Another apt is at work"):
+        settle("make", lists=True, wait=0)
 
 
 def test_absent_takes_away_what_is_there_and_nothing_else(host: AptHost) -> None:

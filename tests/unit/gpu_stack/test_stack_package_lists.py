@@ -132,6 +132,22 @@ def test_the_answer_is_as_the_roles_read_it(apt: Apt) -> None:
     assert package_lists.fetch(["bullseye"])["errors"] == ["apt-get update ended with 100"]
 
 
+@pytest.mark.parametrize(
+    ("unless", "knows", "fetches"),
+    [(["make=4.3"], True, False), (["make=4.3"], False, True), ([], True, True)],
+)
+def test_what_apt_knows_needs_no_new_lists(
+    apt: Apt, unless: list[str], knows: bool, fetches: bool
+) -> None:
+    program = apt.folder / "apt-cache"
+    program.write_text(
+        f'#!/bin/sh\ntest "$*" = "show make=4.3" || exit 9\nexit {100 - 100 * knows}\n'
+    )
+    program.chmod(0o755)
+    package_lists.settle({"suites": [], "unless": unless, "wait": 0}, check_mode=False)
+    assert bool(apt.calls) is fetches
+
+
 def test_another_apt_is_waited_for(apt: Apt, monkeypatch: pytest.MonkeyPatch) -> None:
     naps: list[float] = []
 

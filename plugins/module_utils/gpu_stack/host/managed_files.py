@@ -86,13 +86,31 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
                   for path in gone["removed"]]  # fmt: skip
         diff = [_difference(before["path"], before, after) for before, after in states]
         return dict(gone, changed=bool(diff), written=[], diff=diff)
-    diff = bring(context, files, check_mode)
+    diff = clear(context, params["cleared"], check_mode)
+    diff += bring(context, files, check_mode)
     diff += set_modes(context, params["modes"], params["follow"], check_mode)
     written = [difference["after_header"] for difference in diff]
     return {"changed": bool(diff), "written": written, "removed": [], "kept": [], "diff": diff}
 
 
 # what is to be there
+
+
+def clear(context: Context, paths: Iterable[str], dry: bool = False) -> list[dict[str, Any]]:
+    """Differences of paths where something else than a regular file was; it is gone, unless `dry`.
+
+    A directory only where it is empty. Raises RefusalError or OSError.
+    """
+    differences = []
+    for path in paths:
+        info = context.lstat(path)
+        if info is None or stat.S_ISREG(info.st_mode):
+            continue
+        _refuse_full_directory(context, path)
+        if not dry:
+            make_way(context, path)
+        differences.append(_difference(path, "no regular file\n", ""))
+    return differences
 
 
 def bring(context: Context, files: Iterable[Entry], dry: bool = False) -> list[dict[str, Any]]:

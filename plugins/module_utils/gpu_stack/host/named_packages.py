@@ -11,8 +11,9 @@ import contextlib
 import fnmatch
 
 from ..type_checking import TYPE_CHECKING
-from . import apt_commands, apt_removal, service_starts
+from . import apt_commands, apt_removal, package_lists, service_starts
 from .context import Context
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
     from typing import Any
@@ -38,14 +39,46 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     if params["state"] == "absent":
         return _taken(params, check_mode)
     lacking = look(Context(), params["names"])
-    if lacking:
-        install = apt_commands.INSTALL if params["force"] else apt_commands.UNFORCED_INSTALL
-        command = [*install, apt_commands.lock_timeout(params["wait"]), "install", *lacking]
-        quiet = not (params["start"] or check_mode)
-        with service_starts.none() if quiet else contextlib.nullcontext():
-            words = ["--simulate"] if check_mode else []
-            apt_commands.install(", ".join(lacking), [*command, *words], params["wait"])
+    if lacking and params["lists"] and not check_mode:
+        _install_by_fresh_lists(lacking, params)
+    elif lacking:
+        _install(lacking, params, check_mode)
     return {"changed": bool(lacking), "packages": lacking}
+
+
+def _install_by_fresh_lists(lacking: list[str], params: dict[str, Any]) -> None:
+    """Fetches apt's lists, unless this run has, and installs by them.
+
+    What fails by lists from earlier in a long run is tried once more by new ones.
+    """
+    if package_lists.fetched_by_this_run():
+        try:
+            _install(lacking, params)
+            return
+        except RefusalError:
+            pass  # said below, where it is no fault of the lists
+    lists = package_lists.fetch([], params["wait"])
+    if lists["locked"]:
+        raise RefusalError(f"Another apt is at work. {lists['words']}")
+    # A source of somebody's that failed does not matter where apt has the packages all the same.
+    simulation = [*apt_commands.UNFORCED_INSTALL, "--simulate", "install", *lacking]
+    if lists["errors"] and apt_commands.run(simulation).rc != 0:
+        raise RefusalError(
+            f"{', '.join(lacking)} must be installed, and apt cannot fetch its package lists:"
+            f" {lists['words']} Check this host's network, its proxy (apt.conf.d) and its sources."
+            " Nothing was installed."
+        )
+    _install(lacking, params)
+
+
+def _install(lacking: list[str], params: dict[str, Any], check_mode: bool = False) -> None:
+    """Installs them, or simulates it; RefusalError with apt's words."""
+    install = apt_commands.INSTALL if params["force"] else apt_commands.UNFORCED_INSTALL
+    command = [*install, apt_commands.lock_timeout(params["wait"]), "install", *lacking]
+    quiet = not (params["start"] or check_mode)
+    with service_starts.none() if quiet else contextlib.nullcontext():
+        words = ["--simulate"] if check_mode else []
+        apt_commands.install(", ".join(lacking), [*command, *words], params["wait"])
 
 
 def _taken(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ that is missing then is reported when it is asked for.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -33,13 +34,16 @@ TARGETS = (
 # Seconds; apt's own time-outs are 30 seconds for each address that does not answer.
 LONGEST = 1800
 LOCKED = "Could not get lock"
+# Which run has fetched the lists, all of them. Below /run, where root alone can write.
+FETCHED = "/run/provision/package-lists"
 # Before 2.1 apt ends with 0 where it could not fetch a list.
 FAILED = re.compile(r"^[EW]: .*Failed to fetch", re.M)
 
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """The result of the module; RefusalError where another apt is at work to the end."""
-    answer = nothing() if check_mode else fetch(**params)
+    known = params["unless"] and apt_commands.run(["apt-cache", "show", *params["unless"]]).rc == 0
+    answer = nothing() if check_mode or known else fetch(params["suites"], params["wait"])
     if answer["locked"]:
         raise RefusalError(f"Another apt is at work. {answer['words']}", **answer)
     return dict(answer, changed=False)
@@ -51,7 +55,32 @@ def fetch(suites: Iterable[str], wait: int = 0) -> dict[str, Any]:
     `suites`: the platform's own. `wait`: seconds for which another apt may be at work; afterwards
     the answer is `locked`.
     """
-    return retry_while_locked(lambda: _try(suites), wait)
+    answer = retry_while_locked(lambda: _try(suites), wait)
+    if not answer["errors"]:
+        _note()
+    return answer
+
+
+def fetched_by_this_run() -> bool:
+    """Whether this run has fetched every list already; never without a run (PROVISION_RUN)."""
+    run = os.environ.get("PROVISION_RUN")
+    try:
+        with open(FETCHED, encoding="utf-8") as stream:
+            return bool(run) and stream.read(200) == run
+    except (OSError, ValueError):
+        return False
+
+
+def _note() -> None:
+    """Notes that this run has fetched the lists; left out where it can't be."""
+    run = os.environ.get("PROVISION_RUN")
+    if not run:
+        return
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(FETCHED), exist_ok=True)
+        with open(FETCHED + ".new", "w", encoding="utf-8") as stream:
+            stream.write(run)
+        os.replace(FETCHED + ".new", FETCHED)
 
 
 def retry_while_locked(attempt: Callable[[], dict[str, Any]], wait: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ...host.context import Context
 from ...host.package_removal import ledger
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
+from . import tree_in_use
 from .nvidia_cuda import MARK
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ DIVERT = ("dpkg-divert", "--local", "--rename", "--remove")
 
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """What the module of these parameters returns; raises RefusalError."""
+    """What the module of these parameters returns; raises RefusalError or OSError."""
+    if params["state"] == "present":
+        return tree_in_use.settle(params, check_mode)
     removed = [tree for tree in recorded() if tree != params["keep"].rstrip("/")]
     for tree in [] if check_mode else removed:
         remove(Context(), tree, params["packages"], params["wait"])

@@ -165,10 +165,16 @@ class Environment(object):
             return False
         work = self._prepare(state["finished"], pip)
         try:
-            background.begin(job, work)
+            background.begin(job, lambda: self._readied(work()))
         except (background.BusyError, OSError):
             return False  # `bring` does it then
         return True
+
+    def _readied(self, outcome: dict[str, Any]) -> dict[str, Any]:
+        """The outcome of pip; in the background a new environment is checked and flushed too."""
+        if outcome["rc"] or outcome["place"] == self.path:
+            return outcome
+        return dict(outcome, prepared=venv_place.prepared(self.root, self.name))
 
     def _job_result(self, job: str) -> dict[str, Any]:
         """The outcome of the job that `begin` started."""
@@ -281,7 +287,8 @@ class Environment(object):
             if self.of_cuda:
                 cuda_links.bring(self.site(place))
             self._activate(place)
-            kept = venv_place.finish(self.context, self.root, self.name, self.mark)
+            prepared = outcome.get("prepared", False)
+            kept = venv_place.finish(self.context, self.root, self.name, self.mark, prepared)
             boots.note(self.context, [self.path])
             return kept
         except (RefusedError, OSError, subprocess.SubprocessError) as error:

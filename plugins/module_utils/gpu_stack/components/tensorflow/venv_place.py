@@ -190,15 +190,37 @@ def put_in_place(ready: str, venv: str) -> None:
     sync_directory(os.path.dirname(venv))
 
 
-def finish(context: Context, root: str, name: str, mark: str) -> str | None:
-    """Puts the built environment in its place; the path where the old one is kept, or None."""
+def prepare(root: str, name: str) -> None:
+    """Checks a built environment, and has its texts name its place. Twice does no harm."""
     built, venv = os.path.join(root, BUILDING + name), os.path.join(root, name)
-    ready = os.path.join(root, READY + name)
     broken = problems(built)
     if broken:
         raise RefusedError(f"the new environment is incomplete: {', '.join(broken[:5])}")
-    _refuse_in_use(context, venv, [venv] if os.path.lexists(venv) else [])
     rename_texts(built, built, venv)
+
+
+def prepared(root: str, name: str) -> bool:
+    """Whether it is prepared and on the disk; `finish` meets and tells what went wrong."""
+    try:
+        prepare(root, name)
+        flush(os.path.join(root, BUILDING + name))
+    except (RefusedError, OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
+def finish(
+    context: Context, root: str, name: str, mark: str, is_prepared: bool = False
+) -> str | None:
+    """Puts the built environment in its place; the path where the old one is kept, or None.
+
+    `is_prepared`: by `prepared`, in the background.
+    """
+    built, venv = os.path.join(root, BUILDING + name), os.path.join(root, name)
+    ready = os.path.join(root, READY + name)
+    if not is_prepared:
+        prepare(root, name)
+    _refuse_in_use(context, venv, [venv] if os.path.lexists(venv) else [])
     write_mark(built, mark)
     os.rename(built, ready)
     put_in_place(ready, venv)
