@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from . import receipt
 from .change import blocker
-from .components import BESIDE, LOCKED, NAMES, NEEDS, SPOKEN, planned_steps
+from .components import (
+    BESIDE,
+    LOCKED,
+    NAMES,
+    NEEDS,
+    REMOVED_BY_STATE,
+    SPOKEN,
+    planned_steps,
+)
 from .host import gpu_models, platform
 from .registered import BY_NAME, COMPONENTS
 from .type_checking import TYPE_CHECKING
@@ -78,7 +86,7 @@ def to_remove(row: Any, options: Options | None) -> list[str]:
         return []
     return [
         name
-        for name in NAMES
+        for name in REMOVED_BY_STATE
         if (name in row or name not in LOCKED) and (options or {}).get(name + "_state") == "absent"
     ]
 

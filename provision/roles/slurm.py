@@ -1,0 +1,113 @@
+"""slurm: jobs of many people on the GPUs of many hosts, by the distribution's Slurm."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from provision.collection import module_utils
+from provision.inventory import Fault
+from provision.models import Wish
+from provision.roles.base import Options, Role, Row, State, option
+
+_PACKAGE = "provision_component_slurm"
+
+
+@functools.cache
+def _module(name: str) -> ModuleType:
+    """A module of the component without the package around it, which is the whole look."""
+    if _PACKAGE not in sys.modules:
+        package = ModuleType(_PACKAGE)
+        package.__path__ = [str(module_utils() / "gpu_stack" / "components" / "slurm")]
+        sys.modules[_PACKAGE] = package
+    return importlib.import_module(f"{_PACKAGE}.{name}")
+
+
+def _reads(function: str) -> Callable[[object], str | None]:
+    """What a function of the hosts' code (words.py) says is wrong with a value."""
+
+    def fault(value: object) -> str | None:
+        said: str | None = getattr(_module("words"), function)(value)
+        return said
+
+    return fault
+
+
+class SlurmOptions(Options):
+    """Public variables of the role."""
+
+    slurm_state: State = option("absent", looked_at=True)
+    """present: the host belongs to a cluster of Slurm's. absent: it does not; what a run made is
+    taken away, while no job runs on the host.
+    """
+    slurm_cluster: str = option("gpu", looked_at=True, reads=_reads("cluster"))
+    """The cluster's name, the same on all of its hosts. It stays as long as the cluster does."""
+    slurm_controller: str = option("", looked_at=True, example="gpu01", reads=_reads("controller"))
+    """Name in the inventory of the host that runs slurmctld, the same on all hosts of the cluster.
+    It is a host with a gpu_stack of this project.
+    """
+    slurm_compute: bool = option(True, looked_at=True)
+    """Whether jobs run on this host. false: for a controller that only controls."""
+    slurm_address: str = option("", looked_at=True, example="10.0.0.7", reads=_reads("address"))
+    """Address or name by which the cluster's other hosts reach this one. Empty: ansible_host."""
+    slurm_partitions: list[dict[str, Any]] = option(
+        [],
+        looked_at=True,
+        example='[{name: short, max_time: "4:00:00", default: true}, {name: long, priority: 1}]',
+        reads=_reads("partitions"),
+    )
+    """The controller's: partitions as {name} and, where wished, {nodes, default, default_time,
+    max_time, max_nodes, priority, groups}; the first is the default one. Empty: one named gpu, of
+    all nodes.
+    """
+    slurm_default_time: str = option("1:00:00", looked_at=True, reads=_reads("time"))
+    """The controller's: how long a job may take that says nothing, as [days-]hours:minutes:seconds.
+    """
+    slurm_max_time: str = option("7-00:00:00", looked_at=True, reads=_reads("time"))
+    """The controller's: how long a job may take at most. UNLIMITED: no limit."""
+    slurm_memory_reserve: int = option(2048, looked_at=True, reads=_reads("reserve"))
+    """MiB of this host's memory that no job gets."""
+    slurm_accounting: bool = option(False, looked_at=True)
+    """The controller's: keep in a database who used which GPUs for how long (slurmdbd, MariaDB)."""
+    slurm_extra: list[str] = option(
+        [], looked_at=True, example="[SchedulerParameters=bf_max_job_test=500]",
+        reads=_reads("extra"),
+    )  # fmt: skip
+    """The controller's: further lines of slurm.conf, as Name=Value. They can't say again what this
+    program decides.
+    """
+    slurm_patience: int = option(60)
+    """Seconds in which a node must be ready for jobs at the end of a run."""
+
+
+def variables(_stack: str, _row: Row) -> dict[str, Any]:
+    """No variables: Slurm is the distribution's, covered by apt's signed indices."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The rules over several variables of a host of a cluster."""
+
+    names: tuple[str, ...] = ("slurm_state", "slurm_controller", "slurm_cluster", "slurm_address")
+
+    def fault(
+        self, values: Mapping[str, Any], _wish: Wish, _written: Callable[[str], str]
+    ) -> Fault | None:
+        """The first fault, or None."""
+        if values["slurm_state"] != "present" or values.get("slurm_controller"):
+            return None
+        return Fault(
+            "slurm_state",
+            "slurm_state: present, and no slurm_controller",
+            expected="slurm_controller: the name of the host that runs slurmctld",
+            hint="the same name on all hosts of the cluster, the controller among them",
+        )
+
+
+ROLE = Role("slurm", SlurmOptions, variables)
