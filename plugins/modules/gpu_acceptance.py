@@ -82,6 +82,10 @@ lines:
   type: list
   elements: str
   returned: always
+slurm:
+  description: Whether the host is a node of Slurm's, which is then told of the verdict.
+  type: bool
+  returned: always
 """
 
 import functools
@@ -98,6 +102,9 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance.runner import (
     Runner,
+)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.slurm.program import (  # noqa: E501
+    node,
 )
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
 
@@ -139,7 +146,8 @@ def main() -> None:
         facts = dict(machine.look(context), work=done)
     verdict = judge.judge(facts, module.params["declared"])
     answer = json.dumps(verdict) if module.params["packed"] else verdict
-    module.exit_json(changed=False, acceptance=answer, lines=words.faults(verdict))
+    slurm = context.exists(node.SETTINGS)
+    module.exit_json(changed=False, acceptance=answer, lines=words.faults(verdict), slurm=slurm)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,12 @@ SERVING = (artifact_cache.ROLE,)
 ALL = (*ROLES, *SERVING)
 
 # The rules over several variables of a host.
-JUDGES = (workspaces_rules.Workspaces(), gpu_front_door.FrontDoor(), slurm.Cluster())
+JUDGES = (
+    workspaces_rules.Workspaces(),
+    gpu_front_door.FrontDoor(),
+    slurm.Cluster(),
+    slurm.SharedGpus(),
+)
 
 # Variables that begin with one of these look like ours; an unknown one is worth a warning.
 PREFIXES = (*(f"{role.name}_" for role in ALL), "gpu_")

@@ -11,9 +11,10 @@ from types import ModuleType
 from typing import Any
 
 from provision.collection import module_utils
-from provision.inventory import Fault
+from provision.inventory import Fault, is_template
 from provision.models import Wish
 from provision.roles.base import Options, Role, Row, State, option
+from provision.roles.workspaces_on_hosts import people
 
 _PACKAGE = "provision_component_slurm"
 
@@ -36,6 +37,21 @@ def _reads(function: str) -> Callable[[object], str | None]:
         return said
 
     return fault
+
+
+def _share(function: str) -> Callable[..., Any]:
+    """A function of the hosts' code about who gets which GPUs (share.py)."""
+
+    def called(*arguments: Any) -> Any:
+        return getattr(_module("share"), function)(*arguments)
+
+    return called
+
+
+def _interval(value: object) -> str | None:
+    """What is wrong with the time between two health checks, or None. Slurm takes 0 for never."""
+    few = isinstance(value, int) and value < 30
+    return "a health check takes up to a minute; expected 30 or more" if few else None
 
 
 class SlurmOptions(Options):
@@ -81,6 +97,21 @@ class SlurmOptions(Options):
     """The controller's: further lines of slurm.conf, as Name=Value. They can't say again what this
     program decides.
     """
+    slurm_gpus: int | str | list[int] = option(
+        "all", looked_at=True, example="[2, 3]", reads=_share("fault")
+    )
+    """Which of this host's GPUs Slurm gives out: all, a number of them (the last ones), or a list
+    of their numbers. The others are left to workspaces (gpu_workspaces).
+    """
+    slurm_drain_patience: int = option(3600, looked_at=True)
+    """Seconds in which the jobs of this node must end before the driver is changed or the host is
+    rebooted. New ones stay off meanwhile. Then the run refuses, and the node takes jobs again; no
+    job is ever ended.
+    """
+    slurm_health_interval: int = option(300, looked_at=True, reads=_interval)
+    """The controller's: seconds between two health checks of a node, which drains itself where its
+    GPUs are not well.
+    """
     slurm_patience: int = option(60)
     """Seconds in which a node must be ready for jobs at the end of a run."""
 
@@ -107,6 +138,38 @@ class Cluster:
             "slurm_state: present, and no slurm_controller",
             expected="slurm_controller: the name of the host that runs slurmctld",
             hint="the same name on all hosts of the cluster, the controller among them",
+        )
+
+
+@dataclass(frozen=True)
+class SharedGpus:
+    """No GPU of a host is promised both to Slurm and to a workspace."""
+
+    names: tuple[str, ...] = (
+        *("slurm_gpus", "slurm_state", "slurm_compute", "gpu_workspaces", "gpu_count"),
+    )
+
+    def fault(
+        self, values: Mapping[str, Any], _wish: Wish, _written: Callable[[str], str]
+    ) -> Fault | None:
+        """The first fault, or None; what is a template is judged on the host."""
+        if any(is_template(values[name]) for name in self.names):
+            return None
+        value = _share("promised")(values)
+        try:
+            persons = people(values["gpu_workspaces"])
+            why = _share("clash")(value, persons, values["gpu_count"] or 0)
+        except ValueError as error:
+            # What is wrong with the workspaces is their own rule's.
+            why = str(error) if str(error).startswith("slurm_gpus") else None
+        if why is None:
+            return None
+        return Fault(
+            "slurm_gpus",
+            why,
+            expected="slurm_gpus: a number of GPUs, or a list as [2, 3], and workspaces with the "
+            "others",
+            hint="or gpus: none in gpu_workspaces; `provision explain slurm_gpus`",
         )
 
 

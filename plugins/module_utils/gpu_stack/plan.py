@@ -257,6 +257,7 @@ def plan(
         "blockers": blockers,
         "notices": notices,
         "reboot": _reboot(selected),
+        "drain": _drain(facts),
     }
 
 
@@ -273,6 +274,12 @@ def _notices(row: Any, removed: Sequence[str], facts: Facts) -> list[dict[str, A
 def _reboot(selected: Changes) -> dict[str, Any]:
     reasons = [f"{entry['item']}: {entry['reason']}" for entry in selected if entry["reboot"]]
     return {"needed": bool(reasons), "reason": "; ".join(reasons)}
+
+
+def _drain(facts: Facts) -> dict[str, Any]:
+    """Whether the host is to be free of Slurm's jobs first, and taken back after the proof."""
+    seen = facts["preflight"].get("slurm") or {}
+    return dict(seen.get("drain") or {"needed": False, "resume": False, "reason": ""})
 
 
 def _touched(changes: Changes, name: str) -> bool:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Changes, Options, Stack, State
+    from ...shapes import Changes, Facts, Options, Stack, State
 
 NAME = "slurm"
 
@@ -25,3 +25,10 @@ def look(context: Context) -> dict[str, Any]:
 def differ(_stack: Stack, _state: State, _options: Options) -> Changes:
     """Changes of Slurm; none where there is none and none is wished for."""
     return []
+
+
+def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
+    """The preflight's `slurm`: what a run has to wait for on a node."""
+    from . import jobs_first
+
+    return jobs_first.survey(context, facts, changes)

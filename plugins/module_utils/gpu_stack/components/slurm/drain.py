@@ -65,10 +65,18 @@ def bring(context: Context, params: dict[str, Any], check_mode: bool) -> dict[st
     try:
         return dict(act(context, name, params, check_mode), node=name)
     except node.SilentError as error:
-        raise RefusalError(
-            "Slurm does not answer on this host: {0}. `systemctl status slurmd` here, and "
-            "slurmctld on its controller, say why".format(str(error).rstrip("."))
-        ) from None
+        said = silence(str(error))
+        if params["state"] == TOLD:
+            # A verdict stands whatever Slurm knows of it.
+            return {"changed": False, "node": name, "jobs": [], "said": said}
+        raise RefusalError("Slurm: " + said) from None
+
+
+def silence(why: str) -> str:
+    return (
+        "it does not answer on this host: {0}. `systemctl status slurmd` here, and slurmctld on "
+        "its controller, say why".format(why.rstrip("."))
+    )
 
 
 def node_of(context: Context) -> str | None:
@@ -166,9 +174,7 @@ def _resume(context: Context, name: str, _params: Any, check_mode: bool) -> dict
 
 def of_jobs(context: Context, pids: list[int], call: node.Call) -> dict[int, str]:
     """{pid: job} of those of these processes that are of a job of Slurm's."""
-    found = {
-        pid: words.job_of(context.read("/proc/{0}/cgroup".format(pid)) or "") for pid in pids
-    }
+    found = {pid: words.job_of(context.read("/proc/{0}/cgroup".format(pid)) or "") for pid in pids}
     if None in found.values():
         code, out, _error = call(["scontrol", "listpids"], node.PATIENCE)
         known = words.pids(out) if code == 0 else {}

@@ -26,7 +26,10 @@ JOBS = "%i|%u|%e|%T|%j"
 _FIELD = re.compile(r"^   Reason=(.*?)(?: \[(\S+)@([0-9T:-]+|Unknown)\])?$", re.M)
 _STATE = re.compile(r"^   State=(\S+)", re.M)
 # By cgroups of version 1 and 2.
-_CGROUP = re.compile(r"(?:/slurm(?:_[^/\n]*)?/uid_[0-9]+|/slurmstepd\.scope|_slurmstepd\.scope)/job_([0-9]+)(?:/|$)", re.M)
+_CGROUP = re.compile(
+    r"(?:/slurm(?:_[^/\n]*)?/uid_[0-9]+|/slurmstepd\.scope|_slurmstepd\.scope)/job_([0-9]+)(?:/|$)",
+    re.M,
+)
 
 
 def reason(kind: str, text: str) -> str:
@@ -87,7 +90,9 @@ def pids(text: str) -> dict[int, str]:
     """{pid: job} of `scontrol listpids`."""
     rows = [line.split() for line in text.splitlines()]
     return {
-        int(row[0]): row[1] for row in rows if len(row) > 1 and row[0].isdigit() and row[1].isdigit()
+        int(row[0]): row[1]
+        for row in rows
+        if len(row) > 1 and row[0].isdigit() and row[1].isdigit()
     }
 
 
