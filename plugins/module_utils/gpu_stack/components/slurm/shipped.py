@@ -36,7 +36,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/words.py": (
         0o644,
-        "e54091fb0184f64dfb5a666da40ddf980bd2dd9af9d4f04ee636fba185c79105",
+        "b015cfb0ad3a1807b1334e02de4ea31689443b772bf6309c970f874959af2e56",
     ),
     "/usr/local/sbin/gpu-slurm-epilog": (
         0o755,
