@@ -34,6 +34,7 @@ from ansible_collections.provision.gpu.plugins.plugin_utils import (
     ansible_core,
     host_options,
     look_sources,
+    slurm_hosts,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.host_options import plain
 
@@ -215,6 +216,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         options["gpu_workspace_passed"] = self._digests("gpu_workspace_passwords", task_vars)
         if options.get("gpu_front_door_name"):
             options["gpu_front_door_given"] = self._front_door_digests(options)
+        if options.get("slurm_state") == "present":
+            options["slurm_host"] = slurm_hosts.place(self._templar, task_vars, options)
         if options.get("nvidia_driver_signing_key_file"):
             options["nvidia_driver_signing_given"] = self._signing_pair(options)
         absent = self._absent_archive(task_vars)

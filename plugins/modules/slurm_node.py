@@ -18,10 +18,9 @@ options:
         on the host.
       - C(left) says which jobs are there, and changes nothing.
       - C(resumed) takes the node back where a run has drained it, also one that was killed.
-      - C(installed) writes the programs that slurmd calls, and what they know of I(node).
-        C(removed) takes them away.
+      - C(installed) writes the programs that slurmd calls, and what they know of I(part).
     type: str
-    choices: [told, drained, left, resumed, installed, removed]
+    choices: [told, drained, left, resumed, installed]
     required: true
   verdict:
     description: The acceptance's verdict on the host.
@@ -31,21 +30,11 @@ options:
     description: Why, as people read it in C(sinfo -R).
     type: str
     default: ""
-  node:
-    description: The node's name in Slurm, with C(installed).
-    type: str
-    default: ""
-  gpus:
-    description: Numbers of the device files of Slurm's GPUs, in the order of gres.conf, with
-      C(installed).
-    type: list
-    elements: int
-    default: []
-  expected:
-    description: How many GPUs must answer on the host, with C(installed); those of I(gpus) at
-      least.
-    type: int
-    default: 0
+  part:
+    description: The node's name in Slurm and its GPUs in the order of gres.conf, as
+      C({name, gpus}); needed with C(installed).
+    type: dict
+    default: {}
   shipped:
     description: The role's own files by their names, C({name: text}); needed with C(installed).
     type: dict
@@ -80,16 +69,18 @@ said:
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import TEXT, one_of
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    MAPPING,
+    TEXT,
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.slurm import drain
 
 ARGUMENTS = {
-    "state": one_of("told", "drained", "left", "resumed", "installed", "removed"),
+    "state": one_of("told", "drained", "left", "resumed", "installed"),
     "verdict": TEXT,
     "reason": TEXT,
-    "node": TEXT,
-    "gpus": {"type": "list", "elements": "int", "default": []},
-    "expected": {"type": "int", "default": 0},
+    "part": MAPPING,
     # No secret: pages of text, which nobody wants in the journal and in every result.
     "shipped": {"type": "dict", "default": {}, "no_log": True},
 }

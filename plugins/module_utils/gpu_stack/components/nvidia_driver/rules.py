@@ -28,7 +28,7 @@ def _touches_driver(change: dict[str, Any], row: Row) -> bool:
 
 def gpu_processes(host: Facts, changes: Changes, options: Options, row: Row) -> Reasons:
     # Those of Slurm's jobs end before anything is touched: the node is drained first.
-    jobs = (host["preflight"].get("slurm") or {}).get("pids") or {}
+    jobs = (host["preflight"].get("slurm_drain") or {}).get("pids") or {}
     using = host["preflight"].get("processes") or []
     running = [process for process in using if process["pid"] not in jobs]
     if not disturbs(changes, options, row):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NOTE = "/var/lib/provision/slurm-drain.json"
 TOLD, DRAINED, LEFT, RESUMED = "told", "drained", "left", "resumed"
-INSTALLED, REMOVED = "installed", "removed"
+INSTALLED = "installed"
 SHOWN = 5
 
 
@@ -42,18 +42,11 @@ def asker(run: Any) -> node.Call:
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """The result of the module slurm_node; RefusalError where Slurm does not do it."""
     context = Context(runner=functools.partial(run_program, patience=node.PATIENCE))
-    if params["state"] in (INSTALLED, REMOVED):
-        return _files(context, params, check_mode)
-    return bring(context, params, check_mode)
-
-
-def _files(context: Context, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    if params["state"] == REMOVED:
-        diff = node_files.remove(context, check_mode)
-    else:
-        text = node_files.settings(params["node"], params["gpus"], params["expected"])
+    if params["state"] == INSTALLED:
+        text = node_files.settings(params["part"])
         diff = node_files.install(context, params["shipped"], text, check_mode)
-    return {"changed": bool(diff), "node": params["node"], "jobs": [], "said": "", "diff": diff}
+        return {"changed": bool(diff), "node": "", "jobs": [], "said": "", "diff": diff}
+    return bring(context, params, check_mode)
 
 
 def bring(context: Context, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -16,7 +16,7 @@ PATIENCE = 3600
 
 
 def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
-    """The preflight's `slurm`: {node, drain, jobs, silent, pids} of a node; {} elsewhere.
+    """The preflight's `slurm_drain`: {node, drain, jobs, silent, pids} of a node; {} elsewhere.
 
     drain: {needed, resume, reason}. jobs: in words. silent: why Slurm does not answer. pids: {pid:
     job} of the processes that use a GPU.
@@ -34,16 +34,16 @@ def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
         "pids": {},
     }
     if not why:
-        return {"slurm": seen}
+        return {"slurm_drain": seen}
     call = drain.asker(context.run)
     try:
         seen["jobs"] = [words.job(entry) for entry in node.jobs(name, call)]
     except node.SilentError as error:
         seen["silent"] = str(error)
-        return {"slurm": seen}
+        return {"slurm_drain": seen}
     pids = [entry["pid"] for entry in facts["preflight"].get("processes") or []]
     seen["pids"] = drain.of_jobs(context, pids, call)
-    return {"slurm": seen}
+    return {"slurm_drain": seen}
 
 
 def _why(context: Context, changes: Changes) -> str:
@@ -57,7 +57,7 @@ def _why(context: Context, changes: Changes) -> str:
 
 
 def silent(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
-    seen = facts["preflight"].get("slurm") or {}
+    seen = facts["preflight"].get("slurm_drain") or {}
     if not seen.get("silent"):
         return []
     return [
@@ -71,7 +71,7 @@ def silent(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Rea
 
 
 def told(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
-    seen = facts["preflight"].get("slurm") or {}
+    seen = facts["preflight"].get("slurm_drain") or {}
     if not (seen.get("drain") or {}).get("needed") or seen.get("silent"):
         return []
     patience = options.get("slurm_drain_patience", PATIENCE)

@@ -11,31 +11,32 @@ import os
 import pkgutil
 
 from ...acceptance.tables import XID_SAYS, XIDS
-from ...change import change
 from ...host import file_state, managed_files
 from ...type_checking import TYPE_CHECKING
 from . import shipped
 from .program import command_line, node
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Sequence
 
     from ...host.context import Context
-    from ...shapes import Changes
 
-NAME = "slurm"
 FOLDER = shipped.LIBRARY + "/program"
 # Ansible ships what a module imports: with the command line, the whole program.
 PROGRAM = command_line.__package__
-# What slurm.conf of the controller says of all nodes. A job whose prolog fails waits for another
-# node, and is not held until somebody lets it go.
+# What slurm.conf of the controller says of all nodes.
 LINES = (
-    "Prolog=/usr/local/sbin/gpu-slurm-prolog",
-    "Epilog=/usr/local/sbin/gpu-slurm-epilog",
-    "PrologEpilogTimeout=90",
-    "HealthCheckProgram=/usr/local/sbin/gpu-slurm-health",
-    "HealthCheckNodeState=ANY,CYCLE",
+    ("Prolog", "/usr/local/sbin/gpu-slurm-prolog"),
+    ("Epilog", "/usr/local/sbin/gpu-slurm-epilog"),
+    # Before the job's own processes, not with the first step of srun.
+    ("PrologFlags", "Alloc"),
+    ("PrologEpilogTimeout", "90"),
+    ("HealthCheckProgram", "/usr/local/sbin/gpu-slurm-health"),
+    ("HealthCheckNodeState", "ANY"),
 )
+SCHEDULER = "SchedulerParameters"
+# A job whose prolog refuses is tried on another node, and not held until somebody frees it.
+REQUEUED = "nohold_on_prolog_fail"
 
 
 def fatal_xids() -> list[int]:
@@ -45,14 +46,17 @@ def fatal_xids() -> list[int]:
     )
 
 
-def settings(name: str, gpus: list[int], expected: int) -> str:
-    """The text of node.SETTINGS: the numbers of Slurm's GPUs, in the order of gres.conf."""
-    content = {
-        "node": name,
-        "gpus": gpus,
-        "expected": max(expected, len(gpus)),
-        "fatal_xids": fatal_xids(),
-    }
+def with_scheduler(extra: Sequence[str]) -> list[str]:
+    """The further lines of slurm.conf, with what the prolog needs of the scheduler."""
+    lines = [line for line in extra if not line.lower().startswith(SCHEDULER.lower() + "=")]
+    words = [line.partition("=")[2] for line in extra if line not in lines]
+    return [f"{SCHEDULER}=" + ",".join([*words, REQUEUED]), *lines]
+
+
+def settings(part: dict[str, Any]) -> str:
+    """The text of node.SETTINGS for a node's part: Slurm's GPUs in the order of gres.conf."""
+    numbers = [int(gpu["file"].rpartition("nvidia")[2]) for gpu in part["gpus"]]
+    content = {"node": part["name"], "gpus": numbers, "fatal_xids": fatal_xids()}
     return json.dumps(content, indent=2, sort_keys=True) + "\n"
 
 
@@ -72,8 +76,9 @@ def _modes() -> dict[str, int]:
     return {node.SETTINGS: 0o644, **{path: shipped.FILES[path][0] for path in shipped.FILES}}
 
 
-def differ(seen: dict[str, Any], wished: str) -> Changes:
-    """Changes of the files of a node whose settings are to have this text."""
+def differences(seen: dict[str, Any], part: dict[str, Any]) -> list[tuple[str, Any, Any, str]]:
+    """[(item, from, to, why)] of the files of a node with this part. Pure."""
+    wished = settings(part)
     hashes = {path: shipped.FILES[path][1] for path in shipped.FILES}
     hashes[node.SETTINGS] = hashlib.sha256(wished.encode("utf-8")).hexdigest()
     faults = {path: seen[path]["fault"] or _content(seen[path], hashes[path]) for path in hashes}
@@ -81,7 +86,7 @@ def differ(seen: dict[str, Any], wished: str) -> Changes:
         faults = {shipped.LIBRARY: "absent"}
     why = "slurmd asks it before and after each job, and how the GPUs are"
     return [
-        change(NAME, path, faults[path], "as shipped", why)
+        (path, faults[path], "as shipped", why)
         for path in sorted(faults)
         if faults[path] is not None
     ]
@@ -109,16 +114,13 @@ def install(
     return managed_files.bring(context, entries, dry)
 
 
-def remove(context: Context, dry: bool) -> list[dict[str, Any]]:
-    """Takes the files away, unless `dry`; slurmd must not run any more."""
+def remove(context: Context) -> None:
+    """Takes the files away; slurmd must not run any more."""
     paths = [*_modes(), *_strangers(context)]
-    differences = managed_files.bring(
-        context, [managed_files.Entry(path, None) for path in paths], dry
-    )
-    for folder in () if dry else (FOLDER, shipped.LIBRARY):
+    managed_files.bring(context, [managed_files.Entry(path, None) for path in paths])
+    for folder in (FOLDER, shipped.LIBRARY):
         with contextlib.suppress(OSError):  # it is not there, or somebody has put more into it
             os.rmdir(os.path.join(context.root, folder.lstrip("/")))
-    return differences
 
 
 def _strangers(context: Context) -> list[str]:

@@ -19,9 +19,8 @@ DBD_CONF = FOLDER + "/slurmdbd.conf"
 HANDED_OUT = (SLURM_CONF, GRES_CONF, CGROUP_CONF)
 MUNGE_KEY = "/etc/munge/munge.key"
 
-SLURMD_DEFAULTS = "/etc/default/slurmd"
+SLURMD_ENVIRONMENT = PLACE + "/slurmd.env"
 SLURMD_DROP_IN = "/etc/systemd/system/slurmd.service.d/provision.conf"
-DBD_DROP_IN = "/etc/systemd/system/slurmctld.service.d/provision.conf"
 
 # The programs by which packages are known to be there.
 PROGRAMS = {

@@ -46,6 +46,18 @@ def of_slurm(value: Any, count: int) -> list[int]:
     return list(range(count - value, count))
 
 
+def chosen(gpus: Sequence[dict[str, str]], value: Any) -> list[dict[str, str]]:
+    """Those of a host's GPUs, {type, file} each, that are Slurm's; what is not there is left out.
+
+    A rule of the preflight says it where that are fewer than are wished.
+    """
+    if value == ALL:
+        return list(gpus)
+    if isinstance(value, list):
+        return [gpu for gpu in gpus if gpu["file"] in [f"/dev/nvidia{each}" for each in value]]
+    return list(gpus[max(0, len(gpus) - value) :])
+
+
 def promised(options: dict[str, Any]) -> Any:
     """The host's slurm_gpus; 0 where no job of Slurm's runs on it."""
     present = options.get("slurm_state", "absent") == "present"

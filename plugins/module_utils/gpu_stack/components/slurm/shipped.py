@@ -16,11 +16,11 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/gpus.py": (
         0o644,
-        "5a02a951bc215c969aa4395239964d02eaaf7039f6ae09749c3e4bad3cec4161",
+        "96690dec928b961a51f8da8e6ab9d33e8e37961fb801d09a8bbf71e0952d47c2",
     ),
     "/usr/local/lib/gpu-slurm/program/health.py": (
         0o644,
-        "1ab4619b210ebb9d58002c8f18477602d7faf9ff7538dd4409441fbbe8c0e5e1",
+        "a20f4a8985c243da9b4846f1171b1878189fbf942ddd4e60919da453f1638157",
     ),
     "/usr/local/lib/gpu-slurm/program/job.py": (
         0o644,

@@ -70,12 +70,22 @@ def _partition(entry: Any) -> str | None:
     for word in ("default_time", "max_time"):
         if word in entry and time(entry[word]):
             return f"{name}: {word}: {time(entry[word])}"
+    if not isinstance(entry.get("default", False), bool):
+        return f"{name}: default is {entry['default']!r}; expected true or false"
+    return _numbers(entry) or _names(entry)
+
+
+def _numbers(entry: dict[str, Any]) -> str | None:
+    name = entry["name"]
     for word in ("max_nodes", "priority"):
         value = entry.get(word, 1)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 65534:
             return f"{name}: {word}: {value!r} is no number from 1 to 65533"
-    if not isinstance(entry.get("default", False), bool):
-        return f"{name}: default is {entry['default']!r}; expected true or false"
+    return None
+
+
+def _names(entry: dict[str, Any]) -> str | None:
+    name = entry["name"]
     for word, shape in (("nodes", patterns.NODE), ("groups", patterns.PARTITION)):
         listed = entry.get(word, ["a"])
         if not isinstance(listed, list) or not listed:

@@ -32,6 +32,8 @@ DAEMONS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter")
 FIRST_PERSON = 1000
 # Where a lab simulates the GPUs, it also has the kernel's log of them.
 SIMULATED, SIMULATED_LOG = "/etc/gpu-simulated", "/etc/gpu-simulated.log"
+LIST = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
+WORK = ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"]
 JOURNAL = [
     "journalctl", "-k", "-b", "--all", "-o", "short-unix", "--no-pager", "-q", "--lines=200000",
 ]  # fmt: skip
@@ -43,17 +45,21 @@ _XID = re.compile(
 )
 
 
-def missing(expected: int, call: Call = programs.call) -> str | None:
-    """Why the driver does not answer for so many GPUs; None where all is well."""
-    argv = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
-    code, out, error = call(argv, SMI_PATIENCE)
+def missing(gpus: Iterable[int], call: Call = programs.call) -> str | None:
+    """Why the driver does not answer for these GPUs; None where all is well."""
+    code, out, error = call(LIST, SMI_PATIENCE)
     if code:
         said = [line for line in (out + "\n" + error).splitlines() if line.strip()]
         return "the driver does not answer: " + (said[-1] if said else "status {0}".format(code))
-    count = len(re.findall(r"^[0-9]+, (?:GPU|MIG)-", out, re.M))
-    if count < expected:
-        return "{0} of {1} GPUs answer".format(count, expected)
+    lacking = sorted(set(gpus) - set(_listed(out).values()))
+    if lacking:
+        return "the driver lists no GPU " + ", ".join(map(str, lacking))
     return None
+
+
+def _listed(text: str) -> dict[str, int]:
+    """{UUID: number} of what LIST prints."""
+    return {uuid: int(number) for number, uuid in re.findall(r"^([0-9]+), (\S+)$", text, re.M)}
 
 
 def silent(index: int, call: Call = programs.call) -> str | None:
@@ -100,10 +106,14 @@ def holders(gpus: Iterable[int], call: Call = programs.call) -> list[dict[str, A
     out.
     """
     wanted = {"/dev/nvidia{0}".format(gpu): gpu for gpu in gpus}
+    held: dict[str, set[int]] = _computing(set(wanted.values()), call)
+    for pid in (name for name in os.listdir(PROC) if name.isdigit()):
+        opened = {wanted[target] for target in _open(pid, wanted)}
+        if opened:
+            held.setdefault(pid, set()).update(opened)
     found = []
-    for pid in sorted((name for name in os.listdir(PROC) if name.isdigit()), key=int):
-        held = sorted({wanted[target] for target in _open(pid, wanted)})
-        entry = _process(pid, held) if held else None
+    for pid in sorted(held, key=int):
+        entry = _process(pid, sorted(held[pid]))
         if entry is not None:
             found.append(entry)
     if any(entry["job"] is None for entry in found):
@@ -112,6 +122,20 @@ def holders(gpus: Iterable[int], call: Call = programs.call) -> list[dict[str, A
         for entry in found:
             entry["job"] = entry["job"] or known.get(entry["pid"])
     return found
+
+
+def _computing(gpus: set[int], call: Call) -> dict[str, set[int]]:
+    """{pid: GPUs} as the driver has it, which also knows processes whose files can't be read."""
+    code, out, _error = call(WORK, SMI_PATIENCE)
+    rows = re.findall(r"^(\S+), ([0-9]+)$", out, re.M) if code == 0 else []
+    if not rows:
+        return {}
+    numbers = _listed(call(LIST, SMI_PATIENCE)[1])
+    held: dict[str, set[int]] = {}
+    for uuid, pid in rows:
+        if numbers.get(uuid) in gpus:
+            held.setdefault(pid, set()).add(numbers[uuid])
+    return held
 
 
 def lasting(

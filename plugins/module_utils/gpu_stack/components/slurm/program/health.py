@@ -18,8 +18,9 @@ def fault(settings: dict[str, Any], call: Call = programs.call) -> str | None:
     """What is wrong with the node's GPUs; None where they are well, or it has none."""
     if not settings.get("gpus"):
         return None
-    expected = settings.get("expected") or len(settings["gpus"])
-    return gpus.missing(expected, call) or gpus.fatal_xid(settings.get("fatal_xids") or [], call)
+    return gpus.missing(settings["gpus"], call) or gpus.fatal_xid(
+        settings.get("fatal_xids") or [], call
+    )
 
 
 def check(settings: dict[str, Any], call: Call = programs.call) -> str:
