@@ -36,7 +36,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/words.py": (
         0o644,
-        "b015cfb0ad3a1807b1334e02de4ea31689443b772bf6309c970f874959af2e56",
+        "048eed1ecf586ad69abbfe399a248a29985367ab92d23075d6a66dc0b40c49b3",
     ),
     "/usr/local/sbin/gpu-slurm-epilog": (
         0o755,

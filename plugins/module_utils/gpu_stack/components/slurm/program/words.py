@@ -54,7 +54,7 @@ def node(text: str) -> dict[str, Any] | None:
     state = _STATE.search(text)
     if state is None:
         return None
-    base, *flags = state.group(1).rstrip("*~#!%$@^-").split("+")
+    base, *flags = (part.rstrip("*~#!%$@^-") for part in state.group(1).split("+"))
     found = _FIELD.search(text)
     why, who = (found.group(1), found.group(2)) if found else (None, None)
     drained = "DRAIN" in flags
