@@ -56,7 +56,7 @@ class Resolver(tf.distribute.cluster_resolver.SlurmClusterResolver):
         workers = []
         for name, tasks in self._task_configuration.items():
             known = os.popen("scontrol --oneliner show node " + name).read().split()
-            address = [word[9:] for word in known if word.startswith("NodeAddr=")][0]
+            address = next(word[9:] for word in known if word.startswith("NodeAddr="))
             workers += ["%s:%d" % (address, port + task) for task in range(tasks)]
         self.task_type, self.task_id = "worker", self._rank
         return tf.train.ClusterSpec({"worker": workers})
