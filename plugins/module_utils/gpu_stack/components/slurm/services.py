@@ -34,7 +34,7 @@ def complaint(unit: str) -> str:
 
 
 def is_active(unit: str) -> bool:
-    return run_program(["systemctl", "is-active", "--quiet", unit], 30).rc == 0
+    return bool(run_program(["systemctl", "is-active", "--quiet", unit], 30).rc == 0)
 
 
 def start(unit: str, changed: bool) -> None:
