@@ -49,6 +49,8 @@ class Slurm:
         raise AssertionError(argv)
 
     def _smi(self, argv: list[str]) -> tuple[int, str, str]:
+        if self.smi == "absent":
+            return 127, "", "nvidia-smi: No such file or directory"
         if self.smi == "hangs":
             return 124, "", "nvidia-smi did not answer within 20 s"
         if "--query-compute-apps=gpu_uuid,pid" in argv:
@@ -226,6 +228,14 @@ def test_what_a_prolog_drained_is_taken_back_when_nobody_is_there(processes: Pro
     assert health.check(SETTINGS, slurm).startswith("drained already: pid 5441 of ")
     processes.end(5441)
     assert health.check(SETTINGS, slurm) == "taken back"
+
+
+def test_without_nvidia_smi_nobody_is_accused(processes: Processes) -> None:
+    slurm = Slurm(smi="absent")
+    assert health.check(SETTINGS, slurm) == "well"
+    assert job.prolog(said.PROLOG, SETTINGS, slurm, settled=0) is None
+    processes.add(21, 3)
+    assert job.prolog(said.PROLOG, SETTINGS, slurm, settled=0)
 
 
 # prolog and epilog

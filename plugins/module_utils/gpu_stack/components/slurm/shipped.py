@@ -16,7 +16,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/gpus.py": (
         0o644,
-        "96690dec928b961a51f8da8e6ab9d33e8e37961fb801d09a8bbf71e0952d47c2",
+        "54b85ccf7597546528ac52bbd561e836e3b884711222b6d41e78ad8d3adf0b9e",
     ),
     "/usr/local/lib/gpu-slurm/program/health.py": (
         0o644,

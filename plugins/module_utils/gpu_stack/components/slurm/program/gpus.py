@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Call = Callable[[list[str], float], tuple[int, str, str]]
 
 PROC = "/proc"
+# There is no nvidia-smi: nobody can ask the driver, which is not a driver that does not answer.
+UNASKED = 127
 # In seconds; without its daemon the driver starts every card anew, which takes two each.
 SMI_PATIENCE = 20.0
 LOG_PATIENCE = 15.0
@@ -48,6 +50,8 @@ _XID = re.compile(
 def missing(gpus: Iterable[int], call: Call = programs.call) -> str | None:
     """Why the driver does not answer for these GPUs; None where all is well."""
     code, out, error = call(LIST, SMI_PATIENCE)
+    if code == UNASKED:
+        return None
     if code:
         said = [line for line in (out + "\n" + error).splitlines() if line.strip()]
         return "the driver does not answer: " + (said[-1] if said else "status {0}".format(code))
@@ -66,7 +70,7 @@ def silent(index: int, call: Call = programs.call) -> str | None:
     """Why a GPU does not answer; None where it does."""
     argv = ["nvidia-smi", "-i", str(index), "--query-gpu=uuid", "--format=csv,noheader"]
     code, out, error = call(argv, SMI_PATIENCE)
-    if code == 0 and out.startswith(("GPU-", "MIG-")):
+    if code == UNASKED or (code == 0 and out.startswith(("GPU-", "MIG-"))):
         return None
     said = [line for line in (out + "\n" + error).splitlines() if line.strip()]
     words_of = said[-1] if said else "status {0}".format(code)
