@@ -91,7 +91,10 @@ def fault(**values: Any) -> str | None:
 
 
 def test_an_inventory_that_promises_a_gpu_twice_is_refused() -> None:
-    assert fault() == "Slurm gives out all GPUs of the host, and ada would get some of them in workspaces"
+    assert (
+        fault()
+        == "Slurm gives out all GPUs of the host, and ada would get some of them in workspaces"
+    )
     assert fault(slurm_gpus=2, gpu_count=2) == "ada asks for 1 GPUs, and Slurm leaves 0 of 2"
     assert fault(slurm_gpus=3, gpu_count=2) == "slurm_gpus is 3, and this host has 2 GPUs"
     for values in (
