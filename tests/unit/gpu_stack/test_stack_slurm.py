@@ -445,7 +445,9 @@ def test_the_survey_reads_what_is_in_the_way(host: Host, tmp_path: Path) -> None
 def test_a_controller_stays_as_long_as_it_has_nodes(host: Host) -> None:
     host.write(f"{paths.PARTS}/gpu03.json", json.dumps({**PART, "name": "gpu03"}))
     facts = {"platform": {"distribution": "debian", "release": "12"}}
-    seen = obstacles.survey(context(host, DEFAULTS), facts)
+    assert obstacles.survey(context(host, DEFAULTS), facts)["removal"] == ""
+    leaves = {**DEFAULTS, "slurm_host": {**OPTIONS["slurm_host"], "staying": ["gpu03"]}}
+    seen = obstacles.survey(context(host, leaves), facts)
     assert seen["removal"].startswith("gpu03 is still of this controller's cluster")
 
 
