@@ -216,7 +216,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         options["gpu_workspace_passed"] = self._digests("gpu_workspace_passwords", task_vars)
         if options.get("gpu_front_door_name"):
             options["gpu_front_door_given"] = self._front_door_digests(options)
-        if options.get("slurm_state") == "present":
+        if options.get("slurm_controller"):
             options["slurm_host"] = slurm_hosts.place(self._templar, task_vars, options)
         if options.get("nvidia_driver_signing_key_file"):
             options["nvidia_driver_signing_given"] = self._signing_pair(options)

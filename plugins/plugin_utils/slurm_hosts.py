@@ -12,7 +12,10 @@ OWN = ("localhost", "127.", "::1")
 
 
 def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """{name, address, controller_address, faults} of the host that the variables are of."""
+    """{name, address, controller_address, faults} of the host that the variables are of.
+
+    Of a controller that is to be none: {staying}, the hosts that are wished to stay its nodes.
+    """
     name = str(task_vars.get("inventory_hostname", ""))
     controller = str(options.get("slurm_controller") or "")
     hosts = task_vars.get("hostvars") or {}
@@ -23,6 +26,12 @@ def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]
         return {**found, "faults": ["slurm_controller names no host; expected slurmctld's"]}
     if controller not in hosts:
         return {**found, "faults": [f"slurm_controller: {controller} is not in the inventory"]}
+    if options.get("slurm_state") != "present":
+        return {
+            **found,
+            "faults": [],
+            "staying": _staying(name, hosts) if controller == name else [],
+        }
     if controller == name:
         found["controller_address"] = address
         return {**found, "faults": _unreachable(name, address)}
@@ -31,6 +40,15 @@ def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]
     found["controller_address"] = str(told)
     faults = _of_controller(controller, its, options)
     return {**found, "faults": faults + _unreachable(name, address)}
+
+
+def _staying(controller: str, hosts: Mapping[str, Any]) -> list[str]:
+    return [
+        str(name)
+        for name in hosts
+        if plain(hosts[name].get("slurm_state", DEFAULTS["slurm_state"])) == "present"
+        and plain(hosts[name].get("slurm_controller", "")) == controller
+    ]
 
 
 def _of_controller(

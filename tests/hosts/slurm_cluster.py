@@ -41,6 +41,9 @@ for person in ada bob eve; do useradd --create-home $person; done
 class Cluster(Project):
     """Three hosts, and a rendered project that wishes them to be a cluster."""
 
+    # What the first run said, and its events.
+    first: str = ""
+
     def root(self, host: str, command: str, check: bool = True, stdin: str = "") -> str:
         """What a shell's command prints as root; with its errors where it may fail."""
         (one,) = [each.container for each in self.lab.hosts if each.name == host]

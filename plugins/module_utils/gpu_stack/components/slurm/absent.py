@@ -12,31 +12,35 @@ from ...type_checking import TYPE_CHECKING
 from . import jobs, node_files, paths, records, services
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Sequence
 
 UNITS = ("slurmd", "slurmctld", "slurmdbd")
 
 
-def check(context: Context) -> None:
+def check(context: Context, staying: Sequence[str]) -> None:
     """RefusalError while jobs run here, or nodes still are this controller's."""
-    noted = records.noted(context)
-    reason = why_not(context, noted)
+    reason = why_not(context, records.noted(context), staying)
     if reason:
         raise RefusalError(reason)
 
 
-def why_not(context: Context, noted: dict[str, Any]) -> str:
-    """Why Slurm can't go from this host now, in words; "" where it can."""
+def why_not(context: Context, noted: dict[str, Any], staying: Sequence[str]) -> str:
+    """Why Slurm can't go from this host now, in words; "" where it can.
+
+    staying: hosts that the inventory wishes to stay nodes of this controller.
+    """
     name = (noted.get("part") or {}).get("name", "")
-    others = [part["name"] for part in records.parts(context) if part["name"] != name]
+    others = [part["name"] for part in records.parts(context) if part["name"] in staying]
     if others:
         return "{0} {1} still of this controller's cluster: take Slurm off there first".format(
             ", ".join(others), "is" if len(others) == 1 else "are"
         )
-    steps = at_work(context)
-    if not steps:
+    controls, steps = bool(noted.get("settings")), at_work(context)
+    if not steps and not (controls and records.parts(context)):
         return ""
-    found, unknown = jobs.at_work(context.run, name)
+    found, unknown = jobs.at_work(context.run, "" if controls else name)
+    if not found and not steps:
+        return ""
     told = (
         jobs.words(found) if found else f"{steps} job steps ({unknown or 'see scontrol listpids'})"
     )
@@ -55,10 +59,10 @@ def at_work(context: Context) -> int:
     return count
 
 
-def remove() -> dict[str, Any]:
+def remove(staying: Sequence[str]) -> dict[str, Any]:
     """{packages}: those that came with Slurm, for apt. The records stay until these are gone."""
     context = Context()
-    check(context)
+    check(context, staying)
     noted = records.noted(context)
     for unit in UNITS:
         if context.exists(f"/usr/sbin/{unit}"):

@@ -27,7 +27,7 @@ def _looked(params: dict[str, Any], _dry: bool) -> dict[str, Any]:
     here = context.isdir(paths.PLACE)
     if not wishes.is_wished(options):
         if here:
-            absent.check(context)
+            absent.check(context, wishes.staying(options))
         return {"changed": False, "gone": here, "packages": [], "controls": False, "node": False}
     wishes.check(options)
     return {
@@ -80,10 +80,11 @@ def _dismissed(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     return {"changed": True}
 
 
-def _absent(_params: dict[str, Any], dry: bool) -> dict[str, Any]:
+def _absent(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     if not Context().isdir(paths.PLACE):
         return {"changed": False, "packages": []}
-    return dict({"packages": []} if dry else absent.remove(), changed=True)
+    staying = wishes.staying(params["options"])
+    return dict({"packages": []} if dry else absent.remove(staying), changed=True)
 
 
 def _forgotten(_params: dict[str, Any], dry: bool) -> dict[str, Any]:

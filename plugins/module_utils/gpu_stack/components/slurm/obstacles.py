@@ -36,7 +36,7 @@ def survey(context: Context, facts: Facts) -> dict[str, Any]:
         "theirs": _theirs(context, noted) if wished else [],
         "release": list(release(facts["platform"]) or []),
         "cgroup": cgroup(context),
-        "removal": "" if wished else absent.why_not(context, noted),
+        "removal": "" if wished else absent.why_not(context, noted, wishes.staying(options)),
         "steps": absent.at_work(context),
     }
 

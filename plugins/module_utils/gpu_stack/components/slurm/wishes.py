@@ -47,6 +47,11 @@ def host(options: Options) -> dict[str, Any]:
     return options.get("slurm_host") or {"name": "", "address": "", "controller_address": ""}
 
 
+def staying(options: Options) -> list[str]:
+    """The hosts that stay nodes of this controller, which is to be none."""
+    return list(host(options).get("staying") or [])
+
+
 def controls(options: Options) -> bool:
     """Whether this host runs slurmctld."""
     return bool(host(options)["name"]) and host(options)["name"] == options["slurm_controller"]
