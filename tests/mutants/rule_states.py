@@ -1216,6 +1216,8 @@ def venv_states() -> Iterator[State]:
 
 @functools.cache
 def states() -> tuple[State, ...]:
+    import slurm_life_states  # which needs the bases of this one
+
     order = [rule.id for rule in preflight.RULES]
     found = [*running_states(), *other_states(), *disk_states(), *driver_states(), *kernel_states()]
     found += [
@@ -1231,6 +1233,7 @@ def states() -> tuple[State, ...]:
         *workspace_states(),
         *door_states(),
         *slurm_states(),
+        *slurm_life_states.states(),
         *venv_states(),
     ]
     return tuple(sorted(found, key=lambda state: order.index(state.rule)))

@@ -105,7 +105,8 @@ def differences(state: State, options: Options) -> list[tuple[str, Any, Any, str
     changes += [(f"{unit}.service", "not enabled", "enabled", "it would end with a reboot")
                 for unit in state["disabled"] if unit not in state["stopped"]]  # fmt: skip
     if state["part"] is not None:
-        changes += node_files.differences(state["programs"], noted["part"])
+        if state.get("programs") is not None:
+            changes += node_files.differences(state["programs"], noted["part"])
         changes += _of_part(state, changes)
     return changes
 
