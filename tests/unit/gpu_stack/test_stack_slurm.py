@@ -18,6 +18,7 @@ from gpu_stack.components.slurm import (
     hardware,
     jobs,
     node,
+    node_files,
     nodes,
     obstacles,
     paths,
@@ -26,10 +27,13 @@ from gpu_stack.components.slurm import (
     wishes,
     words,
 )
+from gpu_stack.components.slurm.program.node import SETTINGS
 from gpu_stack.host.context import Context, Result
 from gpu_stack.host.refusal import RefusalError
 
+from provision.render import shipped_files
 from provision.roles import all_options
+from tests.collection import ROOT
 
 DEFAULTS = {name: one.default for name, one in all_options().items() if name.startswith("slurm_")}
 OPTIONS: dict[str, Any] = {
@@ -92,12 +96,17 @@ def host(tmp_path: Path) -> Host:
     context = Context(root=str(host.root), options=NODE)
     for path, text in node.files(context, NODE).items():
         host.write(path, text)
+    for place, mode, path in shipped_files.SLURM.files(ROOT):
+        host.write(place, (ROOT / path).read_bytes())
+        host.path(place).chmod(mode)
     return host
 
 
 def noted(there: Host, **values: Any) -> None:
     told = {"key": records.digest(b"k" * 128), "cluster": "gpu", **values}
     there.write(paths.NOTED, json.dumps(told))
+    if values.get("part"):
+        there.write(SETTINGS, node_files.settings(values["part"]))
 
 
 def context(host: Host, options: dict[str, Any], **told: str) -> Context:

@@ -29,6 +29,7 @@ DECIDED = (
     *("nodename", "partitionname", "nodeset", "include", "downnodes", "slurmdparameters"),
     *("slurmdtimeout", "returntoservice", "launchparameters", "plugindir", "plugstackconfig"),
     *("enforcepartlimits", "preptplugins", "prolog", "epilog", "prologflags", "healthcheckprogram"),
+    "prologepilogtimeout",
     *("healthcheckinterval", "healthchecknodestate", "slurmctldprolog", "slurmctldepilog"),
     *("prologslurmctld", "epilogslurmctld", "taskprolog", "taskepilog", "srunprolog", "srunepilog"),
     *("defmempercpu", "defmempergpu", "defmempernode", "unkillablestepprogram", "rebootprogram"),
