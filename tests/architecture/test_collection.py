@@ -131,7 +131,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
                 "package_holds",
                 "package_lists",
             ),
-            *("repository_key", "repository_trial", "shell_startup", "unfinished_packages"),
+            *("repository_key", "repository_trial", "shell_startup", "slurm_node", "unfinished_packages"),
             *("workspace_image", "workspaces"),
         ],
         "filter": ["canary_first", "canary_alone", "proves_something"],
