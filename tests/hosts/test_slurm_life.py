@@ -54,11 +54,12 @@ def until(node: Cluster, *kinds: str, seconds: float = 60) -> tuple[str, str]:
     return state(node)
 
 
-def sicken(node: Cluster, cure: bool = False, **values: str) -> None:
-    number = None if cure else 1
-    locallab.sicken(
-        node.lab.name, HOST, values, number=number, cure=cure, state_dir=node.path / ".lab"
-    )
+def sicken(node: Cluster, gpu: int = 1, **values: str) -> None:
+    locallab.sicken(node.lab.name, HOST, values, number=gpu, state_dir=node.path / ".lab")
+
+
+def cure(node: Cluster) -> None:
+    locallab.sicken(node.lab.name, HOST, cure=True, state_dir=node.path / ".lab")
 
 
 def accept(node: Cluster) -> tuple[int, str]:
@@ -97,7 +98,7 @@ def test_a_host_whose_acceptance_fails_is_drained_and_comes_back(node: Cluster) 
     assert "gpu01: Slurm: drained" in said
     kind, reason = state(node)
     assert (kind, reason.startswith("provision: acceptance: GPU 1 ")) == ("drained", True), reason
-    sicken(node, cure=True)
+    cure(node)
     # The quick check takes back its own drains alone.
     assert node.root(HOST, "/usr/local/sbin/gpu-slurm-health").strip() == "well"
     assert state(node)[0] == "drained"
@@ -110,7 +111,7 @@ def test_an_administrators_drain_is_never_lifted(node: Cluster) -> None:
     node.root(HOST, f"scontrol update nodename={HOST} state=drain reason='a new disk'")
     sicken(node, lost="1")
     assert accept(node)[0] == 5
-    sicken(node, cure=True)
+    cure(node)
     assert accept(node)[0] == 0
     node.root(HOST, "/usr/local/sbin/gpu-slurm-health")
     node.site()
@@ -124,21 +125,21 @@ def test_a_node_drains_itself_and_comes_back(node: Cluster) -> None:
     sicken(node, xid="79")
     _kind, reason = until(node, "drained", seconds=90)
     assert reason.startswith("provision: health: GPU 0000:"), reason
-    sicken(node, cure=True)
+    cure(node)
     until(node, "idle", seconds=90)
 
 
 def test_a_gpu_in_use_outside_of_its_job_refuses_the_job(node: Cluster) -> None:
     # NVML says it of a process that has no file open: nothing is behind the device files.
     pid = node.root(HOST, "setsid sleep 600 > /dev/null 2>&1 & echo $!").strip()
-    locallab.sicken(node.lab.name, HOST, {"processes": f"{pid}:1000"}, state_dir=node.path / ".lab")
+    sicken(node, 0, processes=f"{pid}:1000")
     job = node.as_person(HOST, "ada", f"{JOB} --wrap 'sleep 1'").strip()
     _kind, reason = until(node, "drained", "draining")
     told = f"provision: prolog: in use outside of job {job}: pid {pid} of root (sleep 600) on GPU 0"
     assert reason == told
     assert node.root(HOST, f"kill -0 {pid} && echo alive").strip() == "alive"
     node.root(HOST, f"kill {pid}")
-    sicken(node, cure=True)
+    cure(node)
     node.root(HOST, "/usr/local/sbin/gpu-slurm-health")
     until(node, "idle", "mixed", "allocated", "completing", seconds=90)
     # The job was not held, and runs now.

@@ -58,6 +58,10 @@ CGROUPS = {
     "0::/system.slice/gpu01_slurmstepd.scope/job_8/step_0/user/task_0\n": "8",
     "12:hugetlb:/\n11:perf_event:/\n0::/user.slice/user-1001.slice\n": None,
     "0::/user.slice/job_9/x\n": None,
+    # Made by a person, who may name units of their own as they like.
+    "0::/user.slice/user-1.slice/user@1.service/system.slice/slurmstepd.scope/job_9/x\n": None,
+    "0::/docker/4f5e/system.slice/slurmstepd.scope/job_9/x\n": None,
+    "0::/app.slice/slurmstepd.scope/job_9/x\n": None,
 }
 # Of a prolog, without what does not matter here.
 PROLOG = {

@@ -36,7 +36,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/words.py": (
         0o644,
-        "048eed1ecf586ad69abbfe399a248a29985367ab92d23075d6a66dc0b40c49b3",
+        "22d79c32d4539803d672116e31c7a73f126cdf6b60ba5369dc3f4ce0e587a5f1",
     ),
     "/usr/local/sbin/gpu-slurm-epilog": (
         0o755,

@@ -27,8 +27,12 @@ _FIELD = re.compile(r"^   Reason=(.*?)(?: \[(\S+)@([0-9T:-]+|Unknown)\])?$", re.
 _STATE = re.compile(r"^   State=(\S+)", re.M)
 # By cgroups of version 1 and 2.
 _CGROUP = re.compile(
-    r"(?:/slurm(?:_[^/\n]*)?/uid_[0-9]+|/slurmstepd\.scope|_slurmstepd\.scope)/job_([0-9]+)(?:/|$)",
-    re.M,
+    r"(?:/slurm(?:_[^/]*)?/uid_[0-9]+|/system\.slice/(?:[^/]*_)?slurmstepd\.scope)"
+    r"/job_([0-9]+)(?:/|$)"
+)
+# Below these anybody makes cgroups of any name.
+_OF_OTHERS = re.compile(
+    r"/(?:user\.slice|user@|machine\.slice|docker|kubepods|libpod-[^/]*\.scope)"
 )
 
 
@@ -98,8 +102,12 @@ def pids(text: str) -> dict[int, str]:
 
 def job_of(cgroup: str) -> str | None:
     """The job that a process is of, by its /proc/PID/cgroup; None where it is of none."""
-    found = _CGROUP.search(cgroup)
-    return found.group(1) if found else None
+    for line in cgroup.splitlines():
+        path = line.split(":", 2)[-1]
+        found = None if _OF_OTHERS.search(path) else _CGROUP.search(path)
+        if found is not None:
+            return found.group(1)
+    return None
 
 
 def _printable(text: str) -> str:
