@@ -87,7 +87,7 @@ def cluster(
     shape = locallab.Shape(platform=platform, privileged=True)
     lab = locallab.up(name, shape, state_dir=directory / ".lab", hosts=hosts, keep=keep)
     try:
-        values: dict[str, Any] = {"gpu_stack": WISHES[platform]}
+        values: dict[str, Any] = {"gpu_stack": WISHES[platform], "gpu_platform": platform}
         values |= {f"{other}_state": "absent" for other in OTHERS}
         values |= {"slurm_state": "present", "slurm_controller": hosts[0], **options}
         files = directory / "lab" / "group_vars" / "gpu_hosts"

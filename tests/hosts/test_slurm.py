@@ -96,9 +96,8 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 def test_a_converged_run_is_one_look(slurm: Slurm) -> None:
     again = slurm.site()
     assert again.stdout.count("changed=0") == len(HOSTS)
-    assert set(map(tuple, slurm.tasks_run().values())) == {
-        ("Look | Compare the host with the lock",)
-    }
+    look = "gpu_state : Look | Compare the host with the lock"
+    assert slurm.tasks_run() == {host: [look] for host in HOSTS}
 
 
 def test_the_key_is_the_same_everywhere_and_munges_alone(slurm: Slurm) -> None:

@@ -36,9 +36,9 @@ def decided(settings: dict[str, Any], host: dict[str, Any]) -> list[tuple[str, s
         ("SlurmctldPort", str(paths.CONTROLLER_PORT)),
         ("SlurmdPort", str(paths.NODE_PORT)),
         ("StateSaveLocation", "/var/lib/slurm/slurmctld"),
-        ("SlurmdSpoolDir", "/var/lib/slurm/slurmd"),
+        # slurmd is root's: nothing of it lies where the user slurm can write. It logs to journald.
+        ("SlurmdSpoolDir", "/var/spool/slurmd"),
         ("SlurmctldLogFile", "/var/log/slurm/slurmctld.log"),
-        ("SlurmdLogFile", "/var/log/slurm/slurmd.log"),
         ("SlurmctldPidFile", "/run/slurmctld.pid"),
         ("SlurmdPidFile", "/run/slurmd.pid"),
         # A job has its own GPUs, cores and memory, and no process of it is lost.

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ...host.context import Context, run_program
+from ...host.context import run_program
 from ...host.refusal import RefusalError
-
-# Where each writes what it complains of; journald has the rest.
-LOGS = {
-    "slurmctld": "/var/log/slurm/slurmctld.log",
-    "slurmd": "/var/log/slurm/slurmd.log",
-    "slurmdbd": "/var/log/slurm/slurmdbd.log",
-}
 
 
 def systemctl(*words: str) -> None:
@@ -25,11 +18,12 @@ def systemctl(*words: str) -> None:
 
 
 def complaint(unit: str) -> str:
-    """The last line of a service's log that says why it ended; "" without one."""
-    text = Context().read(LOGS.get(unit, "/nonexistent")) or ""
-    for line in reversed(text.splitlines()[-60:]):
+    """The last of a service's words that say why it ended; "" without any."""
+    command = ["journalctl", "-u", unit, "-n", "80", "-o", "cat", "--no-pager"]
+    for line in reversed(run_program(command, 30).out.splitlines()):
         if "fatal:" in line:
-            return line.partition("fatal:")[2].strip()
+            told: str = line.partition("fatal:")[2].strip()
+            return told
     return ""
 
 
