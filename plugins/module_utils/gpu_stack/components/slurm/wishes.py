@@ -65,8 +65,7 @@ def computes(options: Options) -> bool:
 def settings(options: Options) -> dict[str, Any]:
     """What the controller makes a configuration of."""
     names = ("cluster", "controller", "partitions", "default_time", "max_time", "accounting")
-    names += ("health_interval", "extra")
-    return {name: options["slurm_" + name] for name in names}
+    return {name: options["slurm_" + name] for name in (*names, "health_interval", "extra")}
 
 
 def packages(options: Options) -> list[str]:
