@@ -146,26 +146,26 @@ class SharedGpus:
     """No GPU of a host is promised both to Slurm and to a workspace."""
 
     names: tuple[str, ...] = (
-        *("slurm_gpus", "slurm_state", "slurm_compute", "gpu_workspaces", "gpu_count"),
+        *("slurm_state", "slurm_gpus", "slurm_compute", "gpu_workspaces", "gpu_count"),
     )
 
     def fault(
         self, values: Mapping[str, Any], _wish: Wish, _written: Callable[[str], str]
     ) -> Fault | None:
         """The first fault, or None; what is a template is judged on the host."""
-        if any(is_template(values[name]) for name in self.names):
+        if any(is_template(value) for value in values.values()):
             return None
         value = _share("promised")(values)
         try:
-            persons = people(values["gpu_workspaces"])
-            why = _share("clash")(value, persons, values["gpu_count"] or 0)
+            persons = people(values.get("gpu_workspaces") or [])
+            why = _share("clash")(value, persons, values.get("gpu_count") or 0)
         except ValueError as error:
             # What is wrong with the workspaces is their own rule's.
             why = str(error) if str(error).startswith("slurm_gpus") else None
         if why is None:
             return None
         return Fault(
-            "slurm_gpus",
+            "slurm_gpus" if "slurm_gpus" in values else "gpu_workspaces",
             why,
             expected="slurm_gpus: a number of GPUs, or a list as [2, 3], and workspaces with the "
             "others",

@@ -110,6 +110,18 @@ def test_an_inventory_that_promises_a_gpu_twice_is_refused() -> None:
         assert fault(**values) is None, values
 
 
+def test_what_an_inventory_does_not_say_has_its_default() -> None:
+    ada = [{"name": "ada", "gpus": 1, "port": 8801}]
+    for values, word in (
+        ({"slurm_state": "present", "gpu_workspaces": ada}, "gpu_workspaces"),
+        ({"slurm_state": "present", "gpu_workspaces": ada, "slurm_gpus": "all"}, "slurm_gpus"),
+    ):
+        found = slurm.SharedGpus().fault(values, Wish(), lambda _text: "")
+        assert found is not None
+        assert found.word == word
+    assert slurm.SharedGpus().fault({"slurm_state": "present"}, Wish(), lambda _text: "") is None
+
+
 def test_workspaces_get_none_of_slurms_gpus() -> None:
     people = [person("ada", 1), person("bob", 1)]
     assert allocation.allocated(people, UUIDS, {}, of_slurm=[0, 1]) == {"ada": [2], "bob": [3]}
