@@ -36,7 +36,8 @@ options:
     type: dict
     default: {}
   shipped:
-    description: The role's own files by their names, C({name: text}); needed with C(installed).
+    description:
+      - "The role's own files by their names, C({name: text}); needed with C(installed)."
     type: dict
     default: {}
 """
