@@ -103,9 +103,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance.runner import (
     Runner,
 )
-from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.slurm.program import (  # noqa: E501
-    node,
-)
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import gpu_shares
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
 
 
@@ -146,7 +144,7 @@ def main() -> None:
         facts = dict(machine.look(context), work=done)
     verdict = judge.judge(facts, module.params["declared"])
     answer = json.dumps(verdict) if module.params["packed"] else verdict
-    slurm = context.exists(node.SETTINGS)
+    slurm = context.exists(gpu_shares.NODE)
     module.exit_json(changed=False, acceptance=answer, lines=words.faults(verdict), slurm=slurm)
 
 

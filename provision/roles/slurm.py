@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from provision.collection import module_utils
+from provision.collection import module_utils, stack_module
 from provision.inventory import Fault, is_template
 from provision.models import Wish
 from provision.roles.base import Options, Role, Row, State, option
@@ -40,10 +40,10 @@ def _reads(function: str) -> Callable[[object], str | None]:
 
 
 def _share(function: str) -> Callable[..., Any]:
-    """A function of the hosts' code about who gets which GPUs (share.py)."""
+    """A function of the hosts' code about who gets which GPUs (gpu_shares.py)."""
 
     def called(*arguments: Any) -> Any:
-        return getattr(_module("share"), function)(*arguments)
+        return getattr(stack_module("host.gpu_shares"), function)(*arguments)
 
     return called
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import recorded_life as said
+from gpu_stack.components import nvidia_driver
 from gpu_stack.components.nvidia_driver import rules as driver_rules
 from gpu_stack.components.slurm import drain, jobs_first, node_files, shipped
 from gpu_stack.components.slurm.program import node
+from gpu_stack.host import gpu_shares
 from gpu_stack.host.context import Context, Result
 from gpu_stack.host.refusal import RefusalError
 from gpu_stack.plan import plan
@@ -178,8 +180,12 @@ ROW = {"nvidia_driver": {"branch": "470", "packages": {"userspace": {"nvidia-dri
 
 def survey(host: Host, *changes: dict[str, Any], **facts: Any) -> dict[str, Any]:
     host.context.row = ROW
-    found = {"preflight": {"processes": [], **facts}}
-    return jobs_first.survey(host.context, found, list(changes)).get("slurm_drain") or {}
+    found: dict[str, Any] = {
+        "preflight": {"processes": [], "transaction": {"removed": [], "held": []}, **facts},
+        "state": {"nvidia_driver": {}},
+    }
+    found["preflight"].update(nvidia_driver.survey(host.context, found, list(changes)))
+    return jobs_first.survey(host.context, found).get("slurm_drain") or {}
 
 
 def test_a_change_of_the_driver_waits_for_jobs(host: Host) -> None:
@@ -231,7 +237,7 @@ def test_a_process_of_no_job_is_still_in_the_way() -> None:
 
 
 def test_a_host_without_slurm_is_not_asked(tmp_path: Path) -> None:
-    assert jobs_first.survey(Context(root=str(tmp_path)), {"preflight": {}}, [DRIVER]) == {}
+    assert jobs_first.survey(Context(root=str(tmp_path)), {"preflight": {}}) == {}
 
 
 def test_a_plan_says_it_to_the_playbook() -> None:
@@ -294,6 +300,10 @@ def test_a_job_that_a_prolog_refuses_is_not_held() -> None:
     assert node_files.with_scheduler(extra) == [
         "SchedulerParameters=bf_max_job_test=500,nohold_on_prolog_fail", "KillWait=60",
     ]  # fmt: skip
+
+
+def test_an_acceptance_knows_a_node_by_the_same_file() -> None:
+    assert gpu_shares.NODE == node.SETTINGS
 
 
 def test_a_damaged_note_counts_as_one(host: Host) -> None:

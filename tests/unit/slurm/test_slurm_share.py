@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from gpu_stack.components.gpu_workspace import allocation
-from gpu_stack.components.slurm import share
+from gpu_stack.host import gpu_shares as share
 
 from provision.models import Wish
 from provision.roles import slurm

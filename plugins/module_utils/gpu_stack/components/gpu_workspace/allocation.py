@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...host import gpu_shares as share
 from ...type_checking import TYPE_CHECKING
-from ..slurm import share
 from .program import files, handed_gpus, people_list, places, settings
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ...host import gpu_shares as share
 from ...type_checking import TYPE_CHECKING
-from ..slurm import share
 from . import wished
 from .program import people_list, places
 

@@ -54,7 +54,7 @@ def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
     """
     from . import jobs_first
 
-    found = jobs_first.survey(context, facts, changes)
+    found = jobs_first.survey(context, facts)
     if is_touched(changes, NAME):
         from . import obstacles
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PATIENCE = 3600
 
 
-def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
+def survey(context: Context, facts: Facts) -> dict[str, Any]:
     """The preflight's `slurm_drain`: {node, drain, jobs, silent, pids} of a node; {} elsewhere.
 
     drain: {needed, resume, reason}. jobs: in words. silent: why Slurm does not answer. pids: {pid:
@@ -24,7 +24,8 @@ def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
     name = drain.node_of(context)
     if name is None:
         return {}
-    why = _why(context, changes)
+    # By the driver's own survey, before this one.
+    why = facts["preflight"].get("disturbs") or ""
     resume = drain.noted(context) is not None
     seen: dict[str, Any] = {
         "node": name,
@@ -44,16 +45,6 @@ def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
     pids = [entry["pid"] for entry in facts["preflight"].get("processes") or []]
     seen["pids"] = drain.of_jobs(context, pids, call)
     return {"slurm_drain": seen}
-
-
-def _why(context: Context, changes: Changes) -> str:
-    """What jobs would not outlive of the selected changes; "" where they would notice nothing."""
-    from ..nvidia_driver import rules  # which imports the driver's look
-
-    selected = [entry for entry in changes if entry["selected"]]
-    if not any(entry["component"] == "nvidia_driver" for entry in selected):
-        return ""
-    return rules.disturbs(selected, context.options, context.row or {})
 
 
 def silent(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
+from ...host import gpu_shares as share
 from ...host.context import Context
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
-from . import configuration, hardware, key, paths, records, services, share, wishes
+from . import configuration, hardware, key, paths, records, services, wishes
 
 if TYPE_CHECKING:
     from typing import Any

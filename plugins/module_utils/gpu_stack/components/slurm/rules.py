@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ...host import gpu_shares as share
 from ...rules import rules_of
 from ...type_checking import TYPE_CHECKING
 from .. import slurm
-from . import jobs_first, obstacles, share
+from . import jobs_first, obstacles
 
 if TYPE_CHECKING:
     from typing import Any

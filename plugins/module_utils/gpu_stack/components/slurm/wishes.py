@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ...host import gpu_shares as share
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
-from . import share, words
+from . import words
 
 if TYPE_CHECKING:
     from typing import Any

@@ -1,6 +1,6 @@
 """Which of a host's GPUs Slurm gives out, and which are left to workspaces. Pure.
 
-Read by the generator too, without the package around it.
+Here and not with a component: two of them ask, and neither is to carry the other to a host.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from typing import Any, Sequence
 
 ALL = "all"
+# Where the role slurm says what a host is to Slurm, as node.SETTINGS of its program.
+NODE = "/etc/provision-slurm/node.json"
 
 
 def fault(value: Any) -> str | None:
