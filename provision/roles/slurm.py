@@ -108,6 +108,10 @@ class SlurmOptions(Options):
     rebooted. New ones stay off meanwhile. Then the run refuses, and the node takes jobs again; no
     job is ever ended.
     """
+    slurm_drain_reason: str = option(
+        "", internal=True, planned="gpu_plan.drain.reason | default('')"
+    )
+    """Why a run drains this node; the plan says it."""
     slurm_health_interval: int = option(300, looked_at=True, reads=_interval)
     """The controller's: seconds between two health checks of a node, which drains itself where its
     GPUs are not well.
