@@ -167,7 +167,7 @@ def test_a_driver_change_that_can_not_wait_harms_no_job(node: Cluster) -> None:
     assert f"job {job} of ada (train) until" in done.stdout
     assert (is_whole(node), of_job(node, job)) == (False, "RUNNING")
     # It takes new ones, as before.
-    other = submit(node, "bob", 1)
+    other = submit(node, "bob", 60)
     node.root(HOST, f"scancel {job} {other}")
     node.site()
     assert is_whole(node)
