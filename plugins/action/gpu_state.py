@@ -207,8 +207,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         data by definition and are not templated: that would cost every host more than its look.
         """
         arguments = dict(self._task.args)
-        known = {"lock", "wish", "options", "only", "skip", "deep", "doctor", "logs"}
-        unknown = set(arguments) - known
+        unknown = set(arguments) - {
+            "lock",
+            "wish",
+            "options",
+            "only",
+            "skip",
+            "deep",
+            "doctor",
+            "logs",
+        }
         if unknown:
             raise AnsibleActionFail(f"gpu_state has no option {', '.join(sorted(unknown))}")
         options = host_options.of_host(self._templar, task_vars)
@@ -216,8 +224,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         options["gpu_workspace_passed"] = self._digests("gpu_workspace_passwords", task_vars)
         if options.get("gpu_front_door_name"):
             options["gpu_front_door_given"] = self._front_door_digests(options)
-        if options.get("slurm_controller"):
-            options["slurm_host"] = slurm_hosts.place(self._templar, task_vars, options)
+        options["slurm_host"] = slurm_hosts.place(self._templar, task_vars, options)
         if options.get("nvidia_driver_signing_key_file"):
             options["nvidia_driver_signing_given"] = self._signing_pair(options)
         absent = self._absent_archive(task_vars)

@@ -138,7 +138,7 @@ def test_a_job_of_several_workers(slurm: Slurm) -> None:
 
 
 def test_who_used_gpus_for_how_long(slurm: Slurm) -> None:
-    command = "sacct -a -X -n -P -S now-1hour -s completed -o user,elapsedraw,alloctres"
+    command = "sacct -a -X -n -P -S now-1hour -o user,elapsedraw,alloctres"
     hours: dict[str, float] = {}
     for line in slurm.root(CONTROLLER, command).splitlines():
         user, seconds, given = line.split("|")
