@@ -207,16 +207,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         data by definition and are not templated: that would cost every host more than its look.
         """
         arguments = dict(self._task.args)
-        unknown = set(arguments) - {
-            "lock",
-            "wish",
-            "options",
-            "only",
-            "skip",
-            "deep",
-            "doctor",
-            "logs",
-        }
+        known = {"lock", "wish", "options", "only", "skip", "deep", "doctor", "logs"}
+        unknown = set(arguments) - known
         if unknown:
             raise AnsibleActionFail(f"gpu_state has no option {', '.join(sorted(unknown))}")
         options = host_options.of_host(self._templar, task_vars)
@@ -233,10 +225,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         doctor = {}
         if boolean(self._templar.template(arguments.get("doctor", False)), strict=False):
             logs = arguments.get("logs", task_vars.get("gpu_doctor_logs", []))
-            logs = self._templar.template(logs)
             doctor = {
                 "doctor": True,
-                "logs": _tags(plain(logs)) if logs else [],
+                "logs": _tags(plain(self._templar.template(logs) or [])),
                 "host": task_vars.get("inventory_hostname"),
             }
         return doctor | {
@@ -258,8 +249,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             value = self._templar.template(value)
         if not isinstance(value, dict):
             raise AnsibleActionFail(f"gpu_state: {name} is not a mapping but {type(value)}")
-        mapping = plain(value)
-        return mapping if isinstance(mapping, dict) else {}
+        return dict(plain(value))
 
     def _digests(self, variable: str, task_vars: dict[str, Any]) -> dict[str, str]:
         """SHA-256 of each secret of the workspaces: the look compares them, and sees no secret."""

@@ -150,7 +150,7 @@ def test_who_used_gpus_for_how_long(slurm: Slurm) -> None:
 
 def test_changes_end_no_job_and_forget_no_node(slurm: Slurm) -> None:
     """Another configuration, by a run of the controller alone, under a job on another host."""
-    job = slurm.submit("ada", 600, "-w", THIRD)
+    job = slurm.submit("ada", 7000, "-t", "120", "-w", THIRD)
     slurm.wait(job, "RUNNING")
     slurm.say(slurm_extra=["KillWait=45"], slurm_max_time="2-00:00:00")
     try:
@@ -201,7 +201,7 @@ def test_what_of_the_inventory_can_not_be_is_refused(slurm: Slurm) -> None:
 
 
 def test_slurm_goes_when_the_last_job_has_ended(slurm: Slurm) -> None:
-    job = slurm.submit("bob", 600, "-w", THIRD)
+    job = slurm.submit("bob", 7000, "-t", "120", "-w", THIRD)
     slurm.wait(job, "RUNNING")
     slurm.say_of(THIRD, slurm_state="absent")
     done = slurm.site("--limit", THIRD, code=2)
