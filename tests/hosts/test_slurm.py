@@ -64,7 +64,10 @@ class Slurm(Cluster):
             time.sleep(0.5)
 
     def cancel(self) -> None:
-        self.root(CONTROLLER, "scancel -u ada,bob,eve; sleep 2")
+        for person in ("ada", "bob", "eve"):
+            self.root(CONTROLLER, f"scancel -u {person}")
+        wait = 'for n in $(seq 120); do test -z "$(squeue -h)" && exit; sleep 1; done; exit 1'
+        self.root(CONTROLLER, wait)
 
     def output(self, host: str, person: str, job: int) -> str:
         return self.root(host, f"cat /home/{person}/slurm-{job}.out")
