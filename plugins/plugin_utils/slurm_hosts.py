@@ -14,8 +14,11 @@ OWN = ("localhost", "127.", "::1")
 def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """{name, address, controller_address, faults} of the host that the variables are of.
 
-    Of a controller that is to be none: {staying}, the hosts that are wished to stay its nodes.
+    Of a controller that is to be none: {staying}, the hosts that are wished to stay its nodes. {}
+    of a host that has nothing to do with Slurm.
     """
+    if options.get("slurm_state") != "present" and not options.get("slurm_controller"):
+        return {}
     name = str(task_vars.get("inventory_hostname", ""))
     controller = str(options.get("slurm_controller") or "")
     hosts = task_vars.get("hostvars") or {}

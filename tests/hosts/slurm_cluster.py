@@ -60,8 +60,8 @@ class Cluster(Project):
         return self.root(host, f"cd /home/{person} && exec runuser -u {person} -- {command}", check)
 
     def say(self, **values: Any) -> None:
-        """Further variables of all hosts."""
-        path = self.path / "lab" / "group_vars" / "gpu_hosts" / "said.yml"
+        """Further variables of all hosts; they come after those of wish.yml."""
+        path = self.path / "lab" / "group_vars" / "gpu_hosts" / "zz-said.yml"
         path.write_text(json.dumps(values), "utf-8")
 
     def say_of(self, host: str, **values: Any) -> None:

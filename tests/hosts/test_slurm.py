@@ -64,7 +64,10 @@ class Slurm(Cluster):
             time.sleep(0.5)
 
     def cancel(self) -> None:
-        self.root(CONTROLLER, "scancel -u ada,bob,eve; sleep 2")
+        for person in ("ada", "bob", "eve"):
+            self.root(CONTROLLER, f"scancel -u {person}")
+        wait = 'for n in $(seq 120); do test -z "$(squeue -h)" && exit; sleep 1; done; exit 1'
+        self.root(CONTROLLER, wait)
 
     def output(self, host: str, person: str, job: int) -> str:
         return self.root(host, f"cat /home/{person}/slurm-{job}.out")
@@ -138,7 +141,7 @@ def test_a_job_of_several_workers(slurm: Slurm) -> None:
 
 
 def test_who_used_gpus_for_how_long(slurm: Slurm) -> None:
-    command = "sacct -a -X -n -P -S now-1hour -s completed -o user,elapsedraw,alloctres"
+    command = "sacct -a -X -n -P -S now-1hour -o user,elapsedraw,alloctres"
     hours: dict[str, float] = {}
     for line in slurm.root(CONTROLLER, command).splitlines():
         user, seconds, given = line.split("|")
@@ -150,7 +153,7 @@ def test_who_used_gpus_for_how_long(slurm: Slurm) -> None:
 
 def test_changes_end_no_job_and_forget_no_node(slurm: Slurm) -> None:
     """Another configuration, by a run of the controller alone, under a job on another host."""
-    job = slurm.submit("ada", 600, "-w", THIRD)
+    job = slurm.submit("ada", 7000, "-t", "120", "-w", THIRD)
     slurm.wait(job, "RUNNING")
     slurm.say(slurm_extra=["KillWait=45"], slurm_max_time="2-00:00:00")
     try:
@@ -201,7 +204,7 @@ def test_what_of_the_inventory_can_not_be_is_refused(slurm: Slurm) -> None:
 
 
 def test_slurm_goes_when_the_last_job_has_ended(slurm: Slurm) -> None:
-    job = slurm.submit("bob", 600, "-w", THIRD)
+    job = slurm.submit("bob", 7000, "-t", "120", "-w", THIRD)
     slurm.wait(job, "RUNNING")
     slurm.say_of(THIRD, slurm_state="absent")
     done = slurm.site("--limit", THIRD, code=2)

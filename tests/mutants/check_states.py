@@ -1179,7 +1179,7 @@ def workspace_states() -> Iterator[State]:
 
 
 def slurm_states() -> Iterator[State]:
-    here = {"base": clustered, "machine_only": True}
+    here: dict[str, Any] = {"base": clustered, "machine_only": True}
     seen, node = "probe/slurm", "NodeName=gpu01 NodeHostName=gpu01 Gres=gpu:tesla_t4:2 State="
     silent = said("", "slurm_load_node error: Unable to contact slurm controller", 1)
     for check, fact, changes, words in (
@@ -1202,10 +1202,17 @@ def slurm_states() -> Iterator[State]:
             {f"{seen}/nodes": said(node + "IDLE* Partitions=gpu\n")},
             "is idle*: nobody said why",
         ),
-        ("ready", "it is unknown", {f"{seen}/nodes": said("")}, "does not know this host"),
         ("gpus", "a GPU is missing", {f"{seen}/devices": 1}, "gives out 2 GPUs of this host"),
     ):
         yield State(f"slurm.{check}", fact, changes, (words,), **here)
+    yield State(
+        "slurm.ready",
+        "it is unknown",
+        {f"{seen}/nodes": said("")},
+        ("does not know this host",),
+        silent=("slurm.gpus",),
+        **here,
+    )
 
 
 def door_states() -> Iterator[State]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..cures import CURES, Cure
-from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed
+from .check import AGAIN, Seen, Verdict, check, cluster, failed, not_applicable, passed
 
 LOGS = "`systemctl status slurmctld slurmd munge` and /var/log/slurm say why"
 RESUME = "scontrol update nodename=NAME state=resume, when its reason is cured"
@@ -31,7 +31,7 @@ def _node(seen: Seen) -> dict[str, str] | None:
     return None
 
 
-@check("slurm.answers", "slurmctld answers this host")
+@check("slurm.answers", "slurmctld answers this host", cluster)
 def slurm_answers(seen: Seen) -> Verdict:
     ping = seen.probe["slurm"]["ping"]
     if ping["rc"] == 0 and "UP" in ping["stdout"]:
@@ -40,7 +40,7 @@ def slurm_answers(seen: Seen) -> Verdict:
     return failed(f"slurmctld does not answer: {told[-1] if told else 'no words'}", LOGS)
 
 
-@check("slurm.ready", "The node takes jobs")
+@check("slurm.ready", "The node takes jobs", cluster)
 def slurm_ready(seen: Seen) -> Verdict:
     node = _node(seen)
     if node is None and not seen.options["slurm_compute"]:
@@ -54,7 +54,7 @@ def slurm_ready(seen: Seen) -> Verdict:
     return failed(f"the node is {node['State'].lower()}: {reason}", RESUME)
 
 
-@check("slurm.gpus", "Slurm gives out the GPUs that this host has")
+@check("slurm.gpus", "Slurm gives out the GPUs that this host has", cluster)
 def slurm_gpus(seen: Seen) -> Verdict:
     node = _node(seen)
     if node is None:
