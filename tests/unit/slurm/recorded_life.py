@@ -52,7 +52,10 @@ PID      JOBID    STEPID   LOCALID GLOBALID
 715      1        batch    -       -       
 """  # noqa: W291  as it was printed
 CGROUPS = {
-    # cgroups of version 1 and 2, as Slurm 22.05's source makes them; of a host without them.
+    # Of a job on a local host with cgroups of version 1.
+    "5:devices:/libpod_parent/libpod-a9c7/slurm_gpu01/uid_1001/job_4/step_batch/task_0\n"
+    "0::/libpod_parent/libpod-a9c7/system.slice/slurmd.service\n": "4",
+    # Of versions 1 and 2, as Slurm 22.05's source makes them; of a host without them.
     "4:memory:/slurm/uid_1001/job_12/step_0/task_0\n1:name=systemd:/init.scope\n": "12",
     "0::/system.slice/slurmstepd.scope/job_7/step_batch/user/task_0\n": "7",
     "0::/system.slice/gpu01_slurmstepd.scope/job_8/step_0/user/task_0\n": "8",
