@@ -52,7 +52,7 @@ def present(options: Options) -> bool:
 
 
 def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
-    """{changed, part, sealed, digest, now}: its part as it is kept, and the key for its certificate.
+    """{changed, part, sealed, digest, now}: a node's part as kept, the key for its certificate.
 
     given: the parts of the hosts that are brought together with it; the configuration has them all
     after the first of them.
