@@ -83,7 +83,7 @@ gone:
 part:
   description: What this host has for jobs.
   type: dict
-  returned: with C(state=asked)
+  returned: with C(state=asked) and C(state=admitted)
 certificate:
   description: The certificate that the key is sealed for.
   type: str

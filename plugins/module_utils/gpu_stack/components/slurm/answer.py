@@ -50,9 +50,7 @@ def _begun(params: dict[str, Any], dry: bool) -> dict[str, Any]:
 
 
 def _controls(params: dict[str, Any], dry: bool) -> dict[str, Any]:
-    if not dry:
-        controller.present(params["options"])
-    return {"changed": True}
+    return {"changed": True if dry else controller.present(params["options"])}
 
 
 def _asked(params: dict[str, Any], dry: bool) -> dict[str, Any]:
@@ -60,14 +58,14 @@ def _asked(params: dict[str, Any], dry: bool) -> dict[str, Any]:
 
 
 def _admitted(params: dict[str, Any], dry: bool) -> dict[str, Any]:
-    result = {} if dry else controller.admitted(params["parts"], params["certificate"])
-    return dict(result, changed=True)
+    if dry:
+        return {"changed": True}
+    name = wishes.host(params["options"])["name"]
+    return controller.admitted(name, params["parts"], params["certificate"])
 
 
 def _joined(params: dict[str, Any], dry: bool) -> dict[str, Any]:
-    if not dry:
-        node.joined(params["options"], params["given"])
-    return {"changed": True}
+    return {"changed": True if dry else node.joined(params["options"], params["given"])}
 
 
 def _proven(params: dict[str, Any], _dry: bool) -> dict[str, Any]:

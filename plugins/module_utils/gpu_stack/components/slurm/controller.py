@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 PATIENCE = 30
 
 
-def present(options: Options) -> None:
-    """Brings the controller to what is wished, with the parts that its hosts have given."""
+def present(options: Options) -> bool:
+    """Brings the controller to what is wished, with the parts that its hosts have given.
+
+    Returns whether anything was not as wished.
+    """
     wished = wishes.settings(options)
     context = Context()
     host = {
@@ -42,12 +45,14 @@ def present(options: Options) -> None:
         if changed:
             key.install(data)
         services.start("munge", changed)
+        former = noted
         noted = records.note(settings=wished, host=host, key=records.digest(data))
-        configure(noted, parts, bring_accounting=wished["accounting"])
+        written = configure(noted, parts, bring_accounting=wished["accounting"])
+        return changed or written or noted != former
 
 
-def admitted(given: Parts, certificate: str) -> dict[str, Any]:
-    """{sealed, digest, now}: the key for the node that shows the certificate.
+def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
+    """{changed, part, sealed, digest, now}: a node's part as kept, the key for its certificate.
 
     given: the parts of the hosts that are brought together with it; the configuration has them all
     after the first of them.
@@ -69,8 +74,10 @@ def admitted(given: Parts, certificate: str) -> dict[str, Any]:
         for part in parts:
             if part != named.get(part["name"]):
                 records.keep_part(part)
-        configure(noted, parts)
+        written = configure(noted, parts)
         return {
+            "changed": written,
+            "part": next(part for part in parts if part["name"] == name),
             "sealed": key.sealed(certificate),
             "digest": noted["key"],
             "now": time.time(),
@@ -147,8 +154,10 @@ def _refuse_to_end_jobs(
 # the configuration
 
 
-def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = False) -> None:
+def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = False) -> bool:
     """Writes what the controller hands out, and lets slurmctld and the nodes take it.
+
+    Returns whether anything was done.
 
     RefusalError where slurmctld does not take it; the former configuration is back then.
     """
@@ -162,10 +171,10 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
         # Its programs read slurm.conf, and slurmctld does not start without it.
         accounting.bring(noted["host"], noted["settings"]["cluster"])
     if not parts:
-        return  # slurmctld does not start without a node
+        return bool(changed)  # slurmctld does not start without a node
     running = services.is_active("slurmctld")
     if running and not changed:
-        return
+        return False
     small = running and _only_partitions(before, wished)
     try:
         if not small:
@@ -181,6 +190,7 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
         raise RefusalError(
             f"slurmctld does not take its new configuration, and has the former one again: {error}"
         ) from error
+    return True
 
 
 def _only_partitions(before: dict[str, str | None], wished: dict[str, str]) -> bool:

@@ -42,8 +42,11 @@ def files(context: Context, options: Options) -> dict[str, str]:
     }
 
 
-def joined(options: Options, given: dict[str, Any]) -> None:
-    """Makes this host a node. given: {sealed, digest, now, asked, part} of its controller."""
+def joined(options: Options, given: dict[str, Any]) -> bool:
+    """Makes this host a node; returns whether it was none, or another.
+
+    given: {sealed, digest, now, asked, part} of its controller.
+    """
     clocks_agree(given["asked"], given["now"], time.time())
     context = Context()
     data = key.opened(given["sealed"])
@@ -60,10 +63,13 @@ def joined(options: Options, given: dict[str, Any]) -> None:
         records.put(path, wished[path].encode())
     if changed:
         services.systemctl("daemon-reload")
-    former = records.noted(context).get("part") or {}
-    other = not former or hardware.differs(former, given["part"])
-    services.start("slurmd", bool(changed or renewed or other))
+    # As the controller keeps it, which may differ a little from what this host has just said.
+    other = records.noted(context).get("part") != given["part"]
+    done = bool(changed or renewed or other)
+    stopped = not services.is_active("slurmd")
+    services.start("slurmd", done)
     records.note(key=given["digest"], part=given["part"], cluster=options["slurm_cluster"])
+    return done or stopped
 
 
 def clocks_agree(asked: float, at_controller: float, now: float) -> None:
