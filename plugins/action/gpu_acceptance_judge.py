@@ -61,6 +61,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
                 name: {"verdict": verdict["verdict"], "lines": words.faults(verdict)}
                 for name, verdict in last.items()
             }
+            # Slurm is told whatever the verdict: it may have been told of another one before.
+            result["slurm"] = [name for name in last if _is_node(task_vars, name)]
             blamed = (verdict["verdict"] in findings.BLAMED for verdict in last.values())
             result["well"] = not any(blamed)
         if warnings:
@@ -79,6 +81,11 @@ def _verdicts(task_vars: dict[str, Any]) -> dict[str, dict[str, Any]]:
         if first is not None:
             found[str(name)] = first if second is None else retrial.merged(first, second)
     return found
+
+
+def _is_node(task_vars: dict[str, Any], name: str) -> bool:
+    """Whether the host said that it is a node of Slurm's."""
+    return bool((task_vars["hostvars"].raw_get(name).get(ANSWER) or {}).get("slurm"))
 
 
 def _verdict(known: dict[str, Any], register: str) -> dict[str, Any] | None:

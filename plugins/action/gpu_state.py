@@ -34,6 +34,7 @@ from ansible_collections.provision.gpu.plugins.plugin_utils import (
     ansible_core,
     host_options,
     look_sources,
+    slurm_hosts,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.host_options import plain
 
@@ -215,6 +216,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         options["gpu_workspace_passed"] = self._digests("gpu_workspace_passwords", task_vars)
         if options.get("gpu_front_door_name"):
             options["gpu_front_door_given"] = self._front_door_digests(options)
+        options["slurm_host"] = slurm_hosts.place(self._templar, task_vars, options)
         if options.get("nvidia_driver_signing_key_file"):
             options["nvidia_driver_signing_given"] = self._signing_pair(options)
         absent = self._absent_archive(task_vars)
@@ -223,10 +225,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         doctor = {}
         if boolean(self._templar.template(arguments.get("doctor", False)), strict=False):
             logs = arguments.get("logs", task_vars.get("gpu_doctor_logs", []))
-            logs = self._templar.template(logs)
             doctor = {
                 "doctor": True,
-                "logs": _tags(plain(logs)) if logs else [],
+                "logs": _tags(plain(self._templar.template(logs) or [])),
                 "host": task_vars.get("inventory_hostname"),
             }
         return doctor | {
@@ -248,8 +249,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             value = self._templar.template(value)
         if not isinstance(value, dict):
             raise AnsibleActionFail(f"gpu_state: {name} is not a mapping but {type(value)}")
-        mapping = plain(value)
-        return mapping if isinstance(mapping, dict) else {}
+        return dict(plain(value))
 
     def _digests(self, variable: str, task_vars: dict[str, Any]) -> dict[str, str]:
         """SHA-256 of each secret of the workspaces: the look compares them, and sees no secret."""

@@ -56,6 +56,9 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
         if self._active:
             self._judge(unpacked(data.get("judged") or {}))
             self._warnings += plain(data.get("history_warnings") or [])
+            # What Slurm was told of a node, or why it was not.
+            if data.get("node") and data.get("said"):
+                self._warnings.append(f"{result._host.get_name()}: Slurm: {plain(data['said'])}")
         super().v2_runner_on_ok(result)
 
     def _judge(self, judged: dict[str, Any]) -> None:

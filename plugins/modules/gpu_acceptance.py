@@ -88,6 +88,10 @@ lines:
   type: list
   elements: str
   returned: always
+slurm:
+  description: Whether the host is a node of Slurm's, which is then told of the verdict.
+  type: bool
+  returned: always
 """
 
 import functools
@@ -105,6 +109,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance.runner import (
     Runner,
 )
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import gpu_shares
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host.context import Context
 
 
@@ -147,7 +152,8 @@ def main() -> None:
         facts = dict(machine.look(context), work=done)
     verdict = judge.judge(facts, module.params["declared"], module.params["models"])
     answer = json.dumps(verdict) if module.params["packed"] else verdict
-    module.exit_json(changed=False, acceptance=answer, lines=words.faults(verdict))
+    slurm = context.exists(gpu_shares.NODE)
+    module.exit_json(changed=False, acceptance=answer, lines=words.faults(verdict), slurm=slurm)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,11 @@ options:
     type: str
     choices: [refuse, stop]
     default: refuse
+  slurm:
+    description: The host's options of Slurm's, C(slurm_state), C(slurm_compute) and C(slurm_gpus);
+      what Slurm gives out nobody gets here.
+    type: dict
+    default: {}
   shipped:
     description:
       - "The role's own files by their names, the program's start and the units, as
@@ -148,7 +153,11 @@ proven:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.provision.gpu.plugins.module_utils.answers import settle
-from ansible_collections.provision.gpu.plugins.module_utils.arguments import TEXT, one_of
+from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
+    MAPPING,
+    TEXT,
+    one_of,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.gpu_workspace import (  # noqa: E501
     parameters,
     service,
@@ -169,6 +178,7 @@ ARGUMENTS = {
     "ssh_address": {"type": "str", "default": "0.0.0.0"},  # noqa: S104 as wished
     "host_memory": TEXT,
     "in_use": one_of("refuse", "stop", default="refuse"),
+    "slurm": MAPPING,
     # No secret: pages of text, which nobody wants in the journal and in every result.
     "shipped": {"type": "dict", "no_log": True},
     "patience": {"type": "int", "default": 180},

@@ -26,6 +26,7 @@ NAMES = (
     "input_pipeline",
     "checkpoints",
     "export",
+    "train_slurm",
 )
 _CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 

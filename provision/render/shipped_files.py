@@ -22,7 +22,7 @@ files themselves.
 
 @dataclass(frozen=True)
 class Program:
-    """A program that systemd or people call on hosts: a launcher, its modules and its units."""
+    """A program that systemd, slurmd or people call on hosts: a launcher, modules and units."""
 
     role: str
     # The package beside the component's other modules that hosts get a copy of.
@@ -30,6 +30,8 @@ class Program:
     launcher: str
     units: tuple[str, ...]
     recipe: str | None = None
+    # What starts it, where that is not one program of the launcher's name.
+    programs: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:
@@ -55,7 +57,8 @@ class Program:
         for file in sorted((base / self.folder).glob("*.py")):
             place = f"{self.library}/{self.package}/{file.name}"
             yield place, 0o644, f"{self.folder}/{file.name}"
-        yield f"/usr/local/sbin/{self.launcher}", 0o755, f"{self.role_files}/{self.launcher}"
+        for name in self.programs or (self.launcher,):
+            yield f"/usr/local/sbin/{name}", 0o755, f"{self.role_files}/{name}"
         for unit in self.units:
             yield f"/etc/systemd/system/{unit}", 0o644, f"{self.role_files}/{unit}"
 
@@ -73,7 +76,14 @@ FRONT_DOOR = Program(
     "gpu-front-door",
     ("gpu-front-door.service", "gpu-front-door.timer"),
 )
-PROGRAMS = (WORKSPACE, FRONT_DOOR)
+SLURM = Program(
+    "slurm",
+    "program",
+    "gpu-slurm",
+    (),
+    programs=("gpu-slurm-epilog", "gpu-slurm-health", "gpu-slurm-prolog"),
+)
+PROGRAMS = (WORKSPACE, FRONT_DOOR, SLURM)
 
 
 def render(base: Path) -> dict[str, bytes]:

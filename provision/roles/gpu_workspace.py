@@ -157,6 +157,14 @@ class GpuWorkspaceOptions(Options):
     """What becomes of a run that has to stop the container of somebody with kernels, terminals or
     SSH open. refuse: nothing is touched. stop: they lose what they had in memory.
     """
+    gpu_workspace_slurm: dict[str, Any] = option(
+        {},
+        internal=True,
+        planned="{'slurm_state': slurm_state | default('absent'), "
+        "'slurm_compute': slurm_compute | default(true), "
+        "'slurm_gpus': slurm_gpus | default('all')}",
+    )
+    """What is set of Slurm's options, by which it gives out GPUs that no workspace gets."""
     gpu_workspace_patience: int = option(180)
     """Seconds in which each Jupyter must answer at the end of a run."""
 

@@ -37,6 +37,7 @@ SAYS = {
     "input_pipeline": r"^and cached: \d+ images/s, trained on the CPU$",
     "checkpoints": r"^interrupted in epoch 3\n(.*\n)*  epoch 3: accuracy",
     "export": r"^TFLite: largest difference \S+$",
+    "train_slurm": r"^not in a job of Slurm's: one worker\n(.*\n)*1 workers x CPU: accuracy \d",
 }
 
 

@@ -46,6 +46,9 @@ OTHER_STACK = (
     "gpu_front_door.answers",
     "gpu_front_door.page",
     "gpu_front_door.strangers",
+    "slurm.answers",
+    "slurm.ready",
+    "slurm.gpus",
 )
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 PROC_VERSION = """\
@@ -194,6 +197,21 @@ def doored() -> dict[str, Any]:
     page = {"status": 200, "tls": "TLSv1.3", "error": None, "names": ["ada", "bob"]}
     paths = {"/ada/api/status": 403, "/ada/tensorboard/": 302, "/bob/": 404}
     data["probe"]["front_door"] = {"page": page, "paths": paths, "plain": 400}
+    return data
+
+
+@fresh
+def clustered() -> dict[str, Any]:
+    """The machine as a node of a cluster of Slurm's; made up."""
+    data = machine()
+    data["options"] |= {"slurm_state": "present", "slurm_compute": True}
+    node = "NodeName=gpu01 NodeHostName=gpu01 Gres=gpu:tesla_t4:2 State=IDLE Partitions=gpu"
+    data["probe"]["slurm"] = {
+        "ping": said("Slurmctld(primary) at gpu01 is UP\n"),
+        "nodes": said(node + "\n"),
+        "hostname": "gpu01",
+        "devices": 2,
+    }
     return data
 
 
@@ -1160,6 +1178,43 @@ def workspace_states() -> Iterator[State]:
         yield State(check, fact, changes, (words,), base=shared, machine_only=True)
 
 
+def slurm_states() -> Iterator[State]:
+    here: dict[str, Any] = {"base": clustered, "machine_only": True}
+    seen, node = "probe/slurm", "NodeName=gpu01 NodeHostName=gpu01 Gres=gpu:tesla_t4:2 State="
+    silent = said("", "slurm_load_node error: Unable to contact slurm controller", 1)
+    for check, fact, changes, words in (
+        ("answers", "nobody answers", {f"{seen}/ping": silent}, "Unable to contact slurm"),
+        (
+            "answers",
+            "it is down",
+            {f"{seen}/ping": said("Slurmctld(primary) at gpu01 is DOWN\n", "", 0)},
+            "at gpu01 is DOWN",
+        ),
+        (
+            "ready",
+            "the node is drained",
+            {f"{seen}/nodes": said(node + "IDLE+DRAIN Reason=Low RealMemory [root@2026]\n")},
+            "is idle+drain: Low RealMemory",
+        ),
+        (
+            "ready",
+            "it does not answer",
+            {f"{seen}/nodes": said(node + "IDLE* Partitions=gpu\n")},
+            "is idle*: nobody said why",
+        ),
+        ("gpus", "a GPU is missing", {f"{seen}/devices": 1}, "gives out 2 GPUs of this host"),
+    ):
+        yield State(f"slurm.{check}", fact, changes, (words,), **here)
+    yield State(
+        "slurm.ready",
+        "it is unknown",
+        {f"{seen}/nodes": said("")},
+        ("does not know this host",),
+        silent=("slurm.gpus",),
+        **here,
+    )
+
+
 def door_states() -> Iterator[State]:
     door = "probe/front_door"
     answers, page, strangers = (
@@ -1265,6 +1320,7 @@ def states() -> tuple[State, ...]:
         *cdi_states(),
         *workspace_states(),
         *door_states(),
+        *slurm_states(),
         *wheels_states(),
         *computes_states(),
     ]

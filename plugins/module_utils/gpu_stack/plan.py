@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from . import receipt
 from .change import blocker
-from .components import BESIDE, LOCKED, NAMES, NEEDS, SPOKEN, planned_steps
+from .components import (
+    BESIDE,
+    LOCKED,
+    NAMES,
+    NEEDS,
+    REMOVED_BY_STATE,
+    SPOKEN,
+    planned_steps,
+)
 from .host import gpu_models, platform
 from .registered import BY_NAME, COMPONENTS
 from .type_checking import TYPE_CHECKING
@@ -78,7 +86,7 @@ def to_remove(row: Any, options: Options | None) -> list[str]:
         return []
     return [
         name
-        for name in NAMES
+        for name in REMOVED_BY_STATE
         if (name in row or name not in LOCKED) and (options or {}).get(name + "_state") == "absent"
     ]
 
@@ -249,6 +257,7 @@ def plan(
         "blockers": blockers,
         "notices": notices,
         "reboot": _reboot(selected),
+        "drain": _drain(facts),
     }
 
 
@@ -265,6 +274,12 @@ def _notices(row: Any, removed: Sequence[str], facts: Facts) -> list[dict[str, A
 def _reboot(selected: Changes) -> dict[str, Any]:
     reasons = [f"{entry['item']}: {entry['reason']}" for entry in selected if entry["reboot"]]
     return {"needed": bool(reasons), "reason": "; ".join(reasons)}
+
+
+def _drain(facts: Facts) -> dict[str, Any]:
+    """Whether the host is to be free of Slurm's jobs first, and taken back after the proof."""
+    seen = facts["preflight"].get("slurm_drain") or {}
+    return dict(seen.get("drain") or {"needed": False, "resume": False, "reason": ""})
 
 
 def _touched(changes: Changes, name: str) -> bool:

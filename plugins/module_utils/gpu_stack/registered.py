@@ -11,6 +11,7 @@ from .components import (
     gpu_workspace,
     nvidia_container_toolkit,
     nvidia_driver,
+    slurm,
     tensorflow,
 )
 
@@ -24,6 +25,7 @@ COMPONENTS = (
     tensorflow,
     gpu_workspace,
     gpu_front_door,
+    slurm,
 )
 BY_NAME = {component.NAME: component for component in COMPONENTS}
 # Each has packages too.

@@ -12,6 +12,7 @@ from .components.nvidia_container_toolkit import rules as nvidia_container_toolk
 from .components.nvidia_driver import kernel_rules as nvidia_driver_kernel_rules
 from .components.nvidia_driver import method_rules as nvidia_driver_method_rules
 from .components.nvidia_driver import rules as nvidia_driver_rules
+from .components.slurm import rules as slurm_rules
 from .components.tensorflow import rules as tensorflow_rules
 from .components.tensorflow import venv_use as tensorflow_venv_use
 
@@ -28,4 +29,5 @@ MODULES = (
     tensorflow_venv_use,
     gpu_workspace_rules,
     gpu_front_door_rules,
+    slurm_rules,
 )

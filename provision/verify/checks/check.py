@@ -77,11 +77,13 @@ class Check:
         if seen.error and self.id != "host.answers":
             return not_applicable("the host did not answer")
         component = self.id.partition(".")[0]
-        # These two come from the inventory and are in no lock.
+        # These come from the inventory and are in no lock.
         if component == "gpu_workspace" and not workspaces(seen):
             return not_applicable("nobody has a workspace here")
         if component == "gpu_front_door" and not front_door(seen):
             return not_applicable("there is no front door here")
+        if component == "slurm" and not cluster(seen):
+            return not_applicable("the host belongs to no cluster of Slurm's")
         unlocked = ("host", "receipt", *registered.UNLOCKED)
         if component not in unlocked and not seen.row.get(component):
             if component in ("cuda", "cudnn") and cuda_as_wheels(seen):
@@ -124,6 +126,11 @@ def workspaces(seen: Seen) -> bool:
 def front_door(seen: Seen) -> bool:
     """Does the inventory name a front door for this host?"""
     return bool(seen.options.get("gpu_front_door_name"))
+
+
+def cluster(seen: Seen) -> bool:
+    """Does the inventory wish the host to belong to a cluster of Slurm's?"""
+    return seen.options.get("slurm_state") == "present"
 
 
 def some_of(wrong: list[str]) -> str:

@@ -15,6 +15,16 @@ from tests import called
 from tests.collection import PLUGINS, ROOT
 
 ANSWER = "answer.json"
+# What Slurm was told of the host, by a stand-in for the module that tells it.
+TOLD = "told.json"
+TELLS = """\
+import json
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({{"state": {{}}, "verdict": {{}}, "reason": {{}}}}, supports_check_mode=True)
+with open({path!r}, "w") as file:
+    json.dump([module.params[name] for name in ("state", "verdict", "reason")], file)
+module.exit_json(changed=True, node="gpu01", jobs=[], said="drained")
+"""
 LOCAL = {
     "ansible_connection": "local",
     "ansible_python_interpreter": sys.executable,
@@ -57,6 +67,8 @@ def project(path: Path, module: str, text: str) -> Path:
     for name, data in playbooks.render().items():
         (path / name).write_bytes(data)
     (inside / "plugins" / "modules" / f"{module}.py").write_text(text)
+    tells = TELLS.format(path=str(path / TOLD))
+    (inside / "plugins" / "modules" / "slurm_node.py").write_text(tells)
     (path / "lock.yml").write_text("---\ngpu_lock: {format: 1, digest: x}\n")
     (path / "stacks" / "gpu_lock.yml").write_text("---\ngpu_lock: {digest: x}\n")
     (path / "ansible.cfg").write_text("[defaults]\ninterpreter_python = auto_silent\n")

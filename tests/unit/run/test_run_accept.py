@@ -85,6 +85,25 @@ def test_a_sick_card_is_named_with_the_next_action(project: Path) -> None:
     assert "degraded: the PCIe link has 4 of 16 lanes; next: reseat (" in card
 
 
+@pytest.mark.parametrize(("lanes", "code"), [(4, 5), (16, 0)])
+def test_slurm_is_told_of_each_verdict_on_a_node(project: Path, lanes: int, code: int) -> None:
+    """Also that it is well: it may have been told otherwise before."""
+    done, said = ask(project, says={**answer(lanes=lanes), "slurm": True})
+    assert done == code
+    assert "warning: gpu01: Slurm: drained" in said
+    state, verdict, reason = json.loads((project / examined.TOLD).read_text())
+    assert (state, verdict) == ("told", "degraded" if code else "ok")
+    assert ("the PCIe link has 4 of 16 lanes" in reason) == bool(code)
+
+
+@pytest.mark.parametrize("lanes", [4, 16])
+def test_nobody_is_told_where_the_host_is_no_node(project: Path, lanes: int) -> None:
+    for slurm in ({}, {"slurm": False}):
+        _code, said = ask(project, says={**answer(lanes=lanes), **slurm})
+        assert "Slurm" not in said
+    assert not (project / examined.TOLD).exists()
+
+
 def test_json_is_the_report_and_nothing_else(project: Path) -> None:
     code, said = ask(project, "--json", says=answer(lanes=4))
     data = json.loads(said)

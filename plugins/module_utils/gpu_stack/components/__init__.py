@@ -129,12 +129,16 @@ COMPONENTS = (
         locked=False,
         state=False,
     ),
+    # Absent by default, so that its own differ takes it away: to ask for its removal costs a host.
+    Component("slurm", "Slurm", "slurm", locked=False, state=False),
 )
 
 NAMES = tuple(component.name for component in COMPONENTS)
 SPOKEN = {component.name: component.spoken for component in COMPONENTS}
 # The components that have a part in a lock.
 LOCKED = tuple(component.name for component in COMPONENTS if component.locked)
+# Those that a host's plan takes away by <name>_state: absent, as removal.py has it.
+REMOVED_BY_STATE = tuple(component.name for component in COMPONENTS if component.state)
 # The one that a host can have several of.
 (BESIDE,) = (component.name for component in COMPONENTS if component.beside)
 # {component: what it does not work without}

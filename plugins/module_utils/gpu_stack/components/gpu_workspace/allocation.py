@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from ...host import gpu_shares as share
 from ...type_checking import TYPE_CHECKING
 from .program import files, handed_gpus, people_list, places, settings
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Iterable, Sequence
 
 
 def allocated(
-    people: list[dict[str, Any]], uuids: list[str], kept: dict[str, Any]
+    people: list[dict[str, Any]],
+    uuids: list[str],
+    kept: dict[str, Any],
+    of_slurm: Sequence[int] = (),
 ) -> dict[str, Any]:
     """{name: "all", [] or [indices]} of the GPUs of a host; ValueError where there are not enough.
+
+    `of_slurm` are those that Slurm gives out, which nobody gets here.
 
     `uuids` are the host's GPUs by index, `kept` the former allocation: who asks for a number keeps
     those GPUs while they fit, so that adding or removing a person moves nobody else.
@@ -25,6 +31,7 @@ def allocated(
                 _index(person["name"], gpu, uuids) for gpu in person["gpus"]
             ]
             for index in indices:
+                _refuse_slurms(person["name"], [index], of_slurm)
                 other = taken.setdefault(index, person)
                 if other is not person and not (person["shared"] and other["shared"]):
                     raise ValueError(
@@ -37,6 +44,8 @@ def allocated(
                 raise ValueError(
                     "{0} gets all GPUs, and nvidia-smi lists none".format(person["name"])
                 )
+            if person["gpus"] == "all":
+                _refuse_slurms(person["name"], range(len(uuids)), of_slurm)
             allocation[person["name"]] = "all" if person["gpus"] == "all" else []
     counting = [person for person in people if people_list.is_whole(person["gpus"])]
     # People with an allocation come first.
@@ -45,7 +54,8 @@ def allocated(
         free = [
             index
             for index in range(len(uuids))
-            if index not in taken or (person["shared"] and taken[index]["shared"])
+            if index not in of_slurm
+            and (index not in taken or (person["shared"] and taken[index]["shared"]))
         ]
         indices = kept.get(person["name"]) or []
         if len(indices) != person["gpus"] or not set(indices) <= set(free):
@@ -61,6 +71,12 @@ def allocated(
         for index in indices:
             taken.setdefault(index, person)
     return allocation
+
+
+def _refuse_slurms(name: str, indices: Iterable[int], of_slurm: Sequence[int]) -> None:
+    for index in indices:
+        if index in of_slurm:
+            raise ValueError(f"GPU {index} is promised twice, to Slurm and to {name}")
 
 
 def _index(name: str, gpu: int | str, uuids: list[str]) -> int:
@@ -83,7 +99,12 @@ def kept() -> dict[str, Any]:
     return {name: files.data(places.folder(name) + "/gpus.json") for name in names}
 
 
-def asked_for(people: list[dict[str, Any]]) -> dict[str, Any]:
-    """As `allocated`, of this host's GPUs; nvidia-smi runs only if somebody asks for any."""
-    some_asked = any(person["gpus"] != "none" for person in people)
-    return allocated(people, handed_gpus.gpus() if some_asked else [], kept())
+def asked_for(people: list[dict[str, Any]], slurm: Any = 0) -> dict[str, Any]:
+    """As `allocated`, of this host's GPUs; nvidia-smi runs only if somebody asks for any.
+
+    slurm: the host's slurm_gpus, 0 where no job of Slurm's runs on it.
+    """
+    if not any(person["gpus"] != "none" for person in people):
+        return allocated(people, [], kept())
+    uuids = handed_gpus.gpus()
+    return allocated(people, uuids, kept(), share.of_slurm(slurm, len(uuids)))

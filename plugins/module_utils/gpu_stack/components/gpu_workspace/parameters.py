@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ...host import gpu_shares as share
 from ...type_checking import TYPE_CHECKING
 from . import wished
 from .program import people_list, places
@@ -38,6 +39,7 @@ def wish_of(params: dict[str, Any]) -> dict[str, Any]:
     wish = {name: params[name] for name in names}
     return dict(
         wish,
+        slurm=share.promised(params["slurm"]),
         tokens=params["tokens"],
         passwords=params["passwords"],
         image=reference(params["image"]),

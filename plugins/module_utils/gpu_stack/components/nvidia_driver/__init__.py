@@ -374,7 +374,14 @@ def packages(row: Row, context: Context) -> dict[str, str]:
     return versions
 
 
-def survey(_context: Context, facts: Facts, _changes: Changes) -> dict[str, Any]:
-    """Notes which parts of another driver apt would remove; adds nothing to the preflight."""
+def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
+    """The preflight's `disturbs`: what whoever computes on a GPU would not outlive, in words.
+
+    Notes as well which parts of another driver apt would remove.
+    """
+    from . import rules  # which imports this
+
     facts["state"][NAME]["displaced"] = displaced.parts(facts["preflight"]["transaction"])
-    return {}
+    selected = [entry for entry in changes if entry["selected"] and entry["component"] == NAME]
+    row = context.row or {}
+    return {"disturbs": rules.disturbs(selected, context.options, row) if selected else ""}

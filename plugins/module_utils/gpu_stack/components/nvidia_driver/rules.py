@@ -27,11 +27,11 @@ def _touches_driver(change: dict[str, Any], row: Row) -> bool:
 
 
 def gpu_processes(host: Facts, changes: Changes, options: Options, row: Row) -> Reasons:
-    running = host["preflight"].get("processes")
-    # A missing hold or pin is restored without touching the driver that the job uses.
-    reboot = options.get("nvidia_driver_reboot")
-    ours = [change for change in changes if change["component"] == "nvidia_driver"]
-    if not replaces(ours, row) and not any(change["reboot"] and reboot for change in ours):
+    # Those of Slurm's jobs end before anything is touched: the node is drained first.
+    jobs = (host["preflight"].get("slurm_drain") or {}).get("pids") or {}
+    using = host["preflight"].get("processes") or []
+    running = [process for process in using if process["pid"] not in jobs]
+    if not disturbs(changes, options, row):
         return []
     # With a time to wait, the role waits before it touches anything, and refuses by itself.
     if not running or options.get("nvidia_driver_wait_for_gpu_processes"):
@@ -46,6 +46,18 @@ def gpu_processes(host: Facts, changes: Changes, options: Options, row: Row) -> 
             "nvidia_driver_wait_for_gpu_processes (seconds); none is ever ended for you",
         )
     ]
+
+
+def disturbs(changes: Changes, options: Options, row: Row) -> str:
+    """What whoever computes on a GPU would not outlive of these changes, in words; "" for nothing.
+
+    A missing hold or pin is restored without touching the driver that a job uses.
+    """
+    ours = [change for change in changes if change["component"] == "nvidia_driver"]
+    if replaces(ours, row):
+        return "the NVIDIA driver is changed"
+    reboot = options.get("nvidia_driver_reboot")
+    return "the host is rebooted" if any(each["reboot"] and reboot for each in ours) else ""
 
 
 def _reboots(changes: Changes, options: Options) -> bool:

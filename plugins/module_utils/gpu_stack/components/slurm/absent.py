@@ -1,0 +1,91 @@
+"""Takes Slurm off a host that no job runs on. Logs, the state of jobs and the database stay."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+
+from ...host.context import Context, run_program
+from ...host.refusal import RefusalError
+from ...type_checking import TYPE_CHECKING
+from . import jobs, node_files, paths, records, services
+
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+UNITS = ("slurmd", "slurmctld", "slurmdbd")
+
+
+def check(context: Context, staying: Sequence[str]) -> None:
+    """RefusalError while jobs run here, or nodes still are this controller's."""
+    reason = why_not(context, records.noted(context), staying)
+    if reason:
+        raise RefusalError(reason)
+
+
+def why_not(context: Context, noted: dict[str, Any], staying: Sequence[str]) -> str:
+    """Why Slurm can't go from this host now, in words; "" where it can.
+
+    staying: hosts that the inventory wishes to stay nodes of this controller.
+    """
+    name = (noted.get("part") or {}).get("name", "")
+    others = [part["name"] for part in records.parts(context) if part["name"] in staying]
+    if others:
+        return "{0} {1} still of this controller's cluster: take Slurm off there first".format(
+            ", ".join(others), "is" if len(others) == 1 else "are"
+        )
+    controls, steps = bool(noted.get("settings")), at_work(context)
+    if not steps and not (controls and records.parts(context)):
+        return ""
+    found, unknown = jobs.at_work(context.run, "" if controls else name)
+    if not found and not steps:
+        return ""
+    told = (
+        jobs.words(found) if found else f"{steps} job steps ({unknown or 'see scontrol listpids'})"
+    )
+    return f"{told}: run again when they have ended; none is ever ended for you"
+
+
+def at_work(context: Context) -> int:
+    """How many daemons of jobs' steps run on this host, as root."""
+    count = 0
+    for number in context.listdir("/proc"):
+        if (
+            number.isdigit()
+            and (context.read(f"/proc/{number}/comm") or "").strip() == "slurmstepd"
+        ):
+            count += context.is_roots(number)
+    return count
+
+
+def remove(staying: Sequence[str]) -> dict[str, Any]:
+    """{packages}: those that came with Slurm, for apt. The records stay until these are gone."""
+    context = Context()
+    check(context, staying)
+    noted = records.noted(context)
+    for unit in UNITS:
+        if context.exists(f"/usr/sbin/{unit}"):
+            run_program(["systemctl", "disable", "--now", unit], 120)
+    ours = [paths.SLURMD_DROP_IN]
+    if noted.get("settings"):
+        ours += [*paths.HANDED_OUT, paths.DBD_CONF]
+    for path in ours:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(paths.SLURMD_DROP_IN))
+    node_files.remove(context)
+    services.systemctl("daemon-reload")
+    installed = [name for name in noted.get("brought") or [] if name in _installed()]
+    return {"packages": installed}
+
+
+def _installed() -> set[str]:
+    answer = run_program(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\n"])
+    return {line.split()[0] for line in answer.out.splitlines() if line.split()[1:] == ["ii"]}
+
+
+def forget() -> None:
+    """The last of it: by the records a run that was cut off is known."""
+    shutil.rmtree(paths.PLACE, ignore_errors=True)

@@ -1,0 +1,212 @@
+"""The controller: the cluster's key, its configuration from the parts of its hosts, slurmctld.
+
+Everything that changes the cluster goes through here, on the controller, one at a time. Jobs live
+on in their own daemons while slurmctld is restarted; what would end one is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+from ...host.context import Context, run_program
+from ...host.refusal import RefusalError
+from ...type_checking import TYPE_CHECKING
+from . import accounting, configuration, hardware, jobs, key, paths, records, services, wishes
+
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+    from ...shapes import Options
+
+    Parts = Sequence[dict[str, Any]]
+
+PATIENCE = 30
+
+
+def present(options: Options) -> bool:
+    """Brings the controller to what is wished, with the parts that its hosts have given.
+
+    Returns whether anything was not as wished.
+    """
+    wished = wishes.settings(options)
+    context = Context()
+    host = {
+        "hostname": hardware.hostname(context),
+        "address": wishes.host(options)["address"],
+    }
+    with records.alone():
+        noted = records.noted(context)
+        parts = records.parts(context)
+        _refuse_to_rename(noted, wished, parts)
+        _refuse_to_end_jobs(noted, {"settings": wished, "host": host}, parts, parts)
+        data = key.kept()
+        changed = not key.is_right(context, records.digest(data))
+        if changed:
+            key.install(data)
+        services.start("munge", changed)
+        former = noted
+        noted = records.note(settings=wished, host=host, key=records.digest(data))
+        written = configure(noted, parts, bring_accounting=wished["accounting"])
+        return changed or written or noted != former
+
+
+def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
+    """{changed, part, sealed, digest, now}: a node's part as kept, the key for its certificate.
+
+    given: the parts of the hosts that are brought together with it; the configuration has them all
+    after the first of them.
+    """
+    with records.alone():
+        context = Context()
+        noted = records.noted(context)
+        if not noted.get("settings"):
+            raise RefusalError(
+                "{0} is no controller of Slurm's yet: bring it first, or together with its "
+                "nodes".format(hardware.hostname(context))
+            )
+        former = records.parts(context)
+        named = {part["name"]: part for part in former}
+        parts = [*(part for part in former if part["name"] not in [one["name"] for one in given]),
+                 *(_kept(named.get(part["name"]), part) for part in given)]  # fmt: skip
+        parts.sort(key=lambda part: str(part["name"]))
+        _refuse_to_end_jobs(noted, noted, former, parts)
+        for part in parts:
+            if part != named.get(part["name"]):
+                records.keep_part(part)
+        written = configure(noted, parts)
+        return {
+            "changed": written,
+            "part": next(part for part in parts if part["name"] == name),
+            "sealed": key.sealed(certificate),
+            "digest": noted["key"],
+            "now": time.time(),
+        }
+
+
+def _kept(former: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]:
+    """The former part of a host where it still fits: a little memory is no reason for a restart."""
+    return now if former is None or hardware.differs(former, now) else former
+
+
+def dismissed(name: str) -> None:
+    """Forgets a host that no job runs on."""
+    with records.alone():
+        context = Context()
+        noted, former = records.noted(context), records.parts(context)
+        parts = [part for part in former if part["name"] != name]
+        if parts == former or not noted.get("settings"):
+            return
+        _refuse_to_end_jobs(noted, noted, former, parts)
+        records.forget_part(name)
+        configure(noted, parts)
+
+
+# what would end a job
+
+
+def _refuse_to_rename(noted: dict[str, Any], wished: dict[str, Any], parts: Parts) -> None:
+    former = (noted.get("settings") or {}).get("cluster")
+    if parts and former not in (None, wished["cluster"]):
+        raise RefusalError(
+            "the cluster is {0} and can't become {1}: its jobs and their history are kept by that "
+            "name. Leave slurm_cluster at {0}, or take Slurm away first".format(
+                former, wished["cluster"]
+            )
+        )
+
+
+def endangered(
+    noted: dict[str, Any], wished: dict[str, Any], former: Parts, parts: Parts
+) -> tuple[set[str], set[str]]:
+    """(nodes, partitions) whose jobs slurmctld would end or lose by the new configuration."""
+    after = {part["name"]: part for part in parts}
+    nodes = {part["name"] for part in former if after.get(part["name"]) != part}
+    gone: set[str] = set()
+    if noted.get("settings"):
+        gone = {entry["name"] for entry in configuration.partitions(noted["settings"])}
+        gone -= {entry["name"] for entry in configuration.partitions(wished["settings"])}
+    return nodes, gone
+
+
+def _refuse_to_end_jobs(
+    noted: dict[str, Any], wished: dict[str, Any], former: Parts, parts: Parts
+) -> None:
+    nodes, gone = endangered(noted, wished, former, parts)
+    if not (nodes or gone) or not services.is_active("slurmctld"):
+        return
+    for what, names, option in (("node", nodes, ["-t", jobs.AT_WORK, "-w"]),
+                                ("partition", gone, ["-p"])):  # fmt: skip
+        if not names:
+            continue
+        found, unknown = jobs.ask(run_program, *option, ",".join(sorted(names)))
+        if unknown:
+            raise RefusalError(f"whether jobs would be ended can't be known: {unknown}")
+        if found:
+            raise RefusalError(
+                "{0} {1} would change under {2}: run again when they have ended, or drain it "
+                "first; none is ever ended for you".format(
+                    what, ", ".join(sorted(names)), jobs.words(found)
+                )
+            )
+
+
+# the configuration
+
+
+def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = False) -> bool:
+    """Writes what the controller hands out, and lets slurmctld and the nodes take it.
+
+    Returns whether anything was done.
+
+    RefusalError where slurmctld does not take it; the former configuration is back then.
+    """
+    context = Context()
+    wished = configuration.files(noted, parts)
+    before = {path: context.read(path) for path in wished}
+    changed = [path for path in wished if before[path] != wished[path]]
+    for path in changed:
+        records.put(path, wished[path].encode())
+    if bring_accounting:
+        # Its programs read slurm.conf, and slurmctld does not start without it.
+        accounting.bring(noted["host"], noted["settings"]["cluster"])
+    if not parts:
+        return bool(changed)  # slurmctld does not start without a node
+    running = services.is_active("slurmctld")
+    if running and not changed:
+        return False
+    small = running and _only_partitions(before, wished)
+    try:
+        if not small:
+            services.start("slurmctld", True)
+        if not services.answers(PATIENCE):
+            raise RefusalError("slurmctld does not answer: " + services.complaint("slurmctld"))
+        # The nodes get the new one.
+        answer = run_program(["timeout", "60", "scontrol", "reconfigure"])
+        if answer.rc and small:
+            raise RefusalError("scontrol reconfigure: " + answer.err.strip()[-300:])
+    except RefusalError as error:
+        _put_back({path: before[path] for path in changed})
+        raise RefusalError(
+            f"slurmctld does not take its new configuration, and has the former one again: {error}"
+        ) from error
+    return True
+
+
+def _only_partitions(before: dict[str, str | None], wished: dict[str, str]) -> bool:
+    """Whether no more than partitions differ, which slurmctld takes as it runs."""
+    if any(before[path] != wished[path] for path in wished if path != paths.SLURM_CONF):
+        return False
+    rest = [
+        re.sub(r"^PartitionName=.*\n", "", text or "", flags=re.M)
+        for text in (before[paths.SLURM_CONF], wished[paths.SLURM_CONF])
+    ]
+    return rest[0] == rest[1]
+
+
+def _put_back(before: dict[str, str | None]) -> None:
+    if any(text is None for text in before.values()):
+        return  # there was none
+    for path, text in before.items():
+        records.put(path, (text or "").encode())
+    services.start("slurmctld", True)

@@ -1,0 +1,141 @@
+"""How Slurm is on a host of a cluster, and how that differs from the wish."""
+
+from __future__ import annotations
+
+from ...type_checking import TYPE_CHECKING
+from . import (
+    accounting,
+    configuration,
+    hardware,
+    key,
+    node,
+    node_files,
+    nodes,
+    paths,
+    records,
+    wishes,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+    from ...shapes import Options, State
+
+WANTS = "/etc/systemd/system/multi-user.target.wants"
+
+
+def look(context: Context, wished: bool) -> dict[str, Any]:
+    """{version, noted} and, where it is wished, what else is compared."""
+    noted = records.noted(context)
+    seen = {"version": noted.get("cluster"), "noted": noted}
+    options = context.options
+    if not wished or wishes.faults(options):
+        return seen
+    parts = records.parts(context) if wishes.controls(options) else []
+    computes = wishes.computes(options)
+    units = wishes.units(options, bool(parts))
+    seen.update(
+        missing=[name for name in wishes.packages(options)
+                 if not context.exists(paths.PROGRAMS[name])],
+        key=key.is_right(context, noted.get("key")),
+        files=_other_files(context, noted, parts),
+        stopped=_stopped(context, units),
+        disabled=[unit for unit in units if context.lstat(f"{WANTS}/{unit}.service") is None],
+        part=node.part(context, options) if computes else None,
+        programs=node_files.look(context) if computes else None,
+        said=None,
+    )  # fmt: skip
+    if computes and noted.get("part") and not seen["missing"]:
+        seen["said"] = nodes.ask(context.run, wishes.host(options)["name"])
+    return seen
+
+
+def _other_files(
+    context: Context, noted: dict[str, Any], parts: list[dict[str, Any]]
+) -> dict[str, str]:
+    """{path: what it is} of the files that are not as a run would write them."""
+    wished: dict[str, str] = {}
+    options = context.options
+    if wishes.controls(options) and noted.get("settings"):
+        wished.update(configuration.files(noted, parts))
+        if noted["settings"]["accounting"]:
+            wished[paths.DBD_CONF] = configuration.dbd_conf(noted["host"])
+    if wishes.computes(options):
+        wished.update(node.files(context, options))
+    found = {}
+    for path in sorted(wished):
+        text = context.read(path)
+        if text != wished[path]:
+            found[path] = "absent" if text is None else "other content"
+    if paths.DBD_CONF in set(wished) - set(found) and not accounting.is_slurms(context):
+        found[paths.DBD_CONF] = "readable by others"
+    return found
+
+
+def _stopped(context: Context, units: list[str]) -> list[str]:
+    """Those of the services that do not run."""
+    told = context.run(["systemctl", "is-active", *units]).out.split("\n")
+    states = [line.strip() for line in told if line.strip()]
+    if len(states) != len(units):
+        return list(units)
+    return [unit for at, unit in enumerate(units) if states[at] != "active"]
+
+
+def differences(state: State, options: Options) -> list[tuple[str, Any, Any, str]]:
+    """[(item, from, to, why)] of what is not as wished. Pure."""
+    noted = state["noted"]
+    if "missing" not in state:
+        # The options can't be had; the preflight's rule says why.
+        return [("cluster " + str(options["slurm_cluster"]), "other", "as wished", "wished for")]
+    changes: list[tuple[str, Any, Any, str]] = [
+        (name, None, "installed", "Slurm needs it") for name in state["missing"]
+    ]
+    controls, item = wishes.controls(options), "cluster " + options["slurm_cluster"]
+    new = not noted.get("settings") if controls else not noted.get("part")
+    if new or (wishes.computes(options) and not noted.get("part")):
+        return [*changes, (item, None, "as wished", "wished for, and missing")]
+    if controls:
+        changes += _of_settings(item, noted, options)
+    changes += [(path, old, "as written", "Slurm needs it") for path, old in state["files"].items()]
+    if not state["key"]:
+        changes.append(("munge.key", "another", "the cluster's", "nobody trusts this host"))
+    changes += [(f"{unit}.service", "not running", "running", "no job gets here")
+                for unit in state["stopped"]]  # fmt: skip
+    changes += [(f"{unit}.service", "not enabled", "enabled", "it would end with a reboot")
+                for unit in state["disabled"] if unit not in state["stopped"]]  # fmt: skip
+    if state["part"] is not None:
+        if state.get("programs") is not None:
+            changes += node_files.differences(state["programs"], noted["part"])
+        changes += _of_part(state, changes)
+    return changes
+
+
+def _of_settings(
+    item: str, noted: dict[str, Any], options: Options
+) -> list[tuple[str, Any, Any, str]]:
+    wished, known = wishes.settings(options), noted["settings"]
+    names = [name for name in sorted(wished) if known.get(name) != wished[name]]
+    if wishes.host(options)["address"] != noted["host"]["address"]:
+        names.append("address")
+    if not names:
+        return []
+    return [(item, "other settings", "as wished", "changed: " + ", ".join(names))]
+
+
+def _of_part(state: State, others: list[Any]) -> list[tuple[str, Any, Any, str]]:
+    """What of this node is not as slurmctld has it."""
+    noted, now, said = state["noted"]["part"], state["part"], state["said"]
+    item = "node " + now["name"]
+    if hardware.differs(noted, now):
+        return [(item, hardware.words(noted), hardware.words(now), "the host has changed")]
+    if said is None:
+        return []
+    if "error" in said:
+        # Said already by what is the matter with this host itself.
+        told, _cure = nodes.why(said)
+        return [] if others else [(item, "unknown", "registered", told)]
+    other = nodes.unlike(said, noted)
+    if other:
+        return [(item, other, hardware.words(noted), "slurmctld has other words of it")]
+    return []

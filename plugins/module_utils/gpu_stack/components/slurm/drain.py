@@ -1,0 +1,175 @@
+"""What a run tells Slurm of a host: a verdict, that it is to be drained, that it is free again.
+
+A drain of a run's is noted on the host before Slurm is told, so that the next run takes back what
+one that was killed has drained.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+
+from ...acceptance.findings import FAILED
+from ...host import managed_files
+from ...host.context import Context, run_program
+from ...host.refusal import RefusalError
+from ...type_checking import TYPE_CHECKING
+from . import node_files
+from .program import node, words
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Result
+
+NOTE = "/var/lib/provision/slurm-drain.json"
+TOLD, DRAINED, LEFT, RESUMED = "told", "drained", "left", "resumed"
+INSTALLED = "installed"
+SHOWN = 5
+
+
+def asker(run: Any) -> node.Call:
+    """What the program's functions call, of a function that runs a program as Context.run."""
+
+    def call(argv: list[str], _patience: float) -> tuple[int, str, str]:
+        answer: Result = run(argv)
+        return answer.rc, answer.out, answer.err
+
+    return call
+
+
+def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """The result of the module slurm_node; RefusalError where Slurm does not do it."""
+    context = Context(runner=functools.partial(run_program, patience=node.PATIENCE))
+    if params["state"] == INSTALLED:
+        text = node_files.settings(params["part"])
+        diff = node_files.install(context, params["shipped"], text, check_mode)
+        return {"changed": bool(diff), "node": "", "jobs": [], "said": "", "diff": diff}
+    return bring(context, params, check_mode)
+
+
+def bring(context: Context, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """What settle() returns, of this host; {node: ""} where it is no node of ours."""
+    name = node_of(context)
+    if name is None:
+        return {"changed": False, "node": "", "jobs": [], "said": "it is no node of Slurm's"}
+    act = {TOLD: _tell, DRAINED: _drain, LEFT: _left, RESUMED: _resume}[params["state"]]
+    try:
+        return dict(act(context, name, params, check_mode), node=name)
+    except node.SilentError as error:
+        said = silence(str(error))
+        if params["state"] == TOLD:
+            # A verdict stands whatever Slurm knows of it.
+            return {"changed": False, "node": name, "jobs": [], "said": said}
+        raise RefusalError("Slurm: " + said) from None
+
+
+def silence(why: str) -> str:
+    return (
+        "it does not answer on this host: {0}. `systemctl status slurmd` here, and slurmctld on "
+        "its controller, say why".format(why.rstrip("."))
+    )
+
+
+def node_of(context: Context) -> str | None:
+    """The node's name in Slurm, as the role has written it; None where it is no node of ours."""
+    try:
+        found = json.loads(context.read(node.SETTINGS) or "null")
+    except ValueError:
+        return None
+    return found["node"] if isinstance(found, dict) and found.get("node") else None
+
+
+def noted(context: Context) -> dict[str, Any] | None:
+    """What a run has drained here and not taken back; None without."""
+    try:
+        found = json.loads(context.read(NOTE) or "null")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        # A note that can't be read is one all the same.
+        return {} if context.lstat(NOTE) is not None else None
+    return found
+
+
+def _note(context: Context, content: dict[str, Any] | None) -> None:
+    text = None if content is None else json.dumps(content, sort_keys=True) + "\n"
+    managed_files.bring(context, [managed_files.Entry(NOTE, text, 0o644, directory=True)])
+
+
+def _tell(context: Context, name: str, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Drains for a verdict `failed`; takes back for another what an acceptance has drained."""
+    call = asker(context.run)
+    failed = params["verdict"] == FAILED
+    if check_mode:
+        seen = node.look(name, call)
+        return {"changed": seen["drained"] != failed, "jobs": [], "said": ""}
+    if failed:
+        done = node.drain(name, words.ACCEPTANCE, params["reason"] or "failed", call)
+        said = "drained" if done["done"] else _already(done["seen"])
+    else:
+        done = node.lift(name, words.ACCEPTANCE, call=call)
+        said = "taken back" if done["done"] else ""
+        if not said and done["seen"]["drained"]:
+            said = _already(done["seen"])
+    return {"changed": done["done"], "jobs": [], "said": said}
+
+
+def _already(seen: dict[str, Any]) -> str:
+    return "drained already by {0}: {1}".format(seen["by"] or "somebody", seen["reason"])
+
+
+def _drain(context: Context, name: str, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Drains for a run; what jobs are still there."""
+    call = asker(context.run)
+    seen = node.look(name, call)
+    if check_mode:
+        return dict(_jobs(name, call), changed=not seen["drained"], said="")
+    before = noted(context)
+    # A run that was killed knew better how the node had been.
+    if seen["kind"] != words.RUN or not before:
+        content = {"format": 1, "node": name, "down": seen["down"], "at": int(time.time())}
+        _note(context, content)
+    done = node.drain(name, words.RUN, params["reason"], call)
+    said = "drained" if done["done"] else _already(done["seen"])
+    return dict(_jobs(name, call), changed=done["done"], said=said)
+
+
+def _left(context: Context, name: str, _params: dict[str, Any], _check: bool) -> dict[str, Any]:
+    """What jobs are still there."""
+    return dict(_jobs(name, asker(context.run)), changed=False, said="")
+
+
+def _jobs(name: str, call: node.Call) -> dict[str, Any]:
+    found = node.jobs(name, call)
+    shown = [words.job(entry) for entry in found[:SHOWN]]
+    more = ["and {0} more".format(len(found) - SHOWN)] if len(found) > SHOWN else []
+    return {"jobs": shown + more}
+
+
+def _resume(context: Context, name: str, _params: Any, check_mode: bool) -> dict[str, Any]:
+    """Takes back what a run has drained, this one or one that was killed, and forgets the note."""
+    call = asker(context.run)
+    note = noted(context)
+    if check_mode:
+        return {"changed": note is not None, "jobs": [], "said": ""}
+    was_up = note is not None and not note.get("down", True)
+    # A node that was rebooted meanwhile is down, for Slurm did not ask for it.
+    done = node.lift(name, words.RUN, also_down=was_up, call=call)
+    if note is not None:
+        _note(context, None)
+    said = "taken back" if done["done"] else ""
+    if not done["done"] and done["seen"]["drained"]:
+        said = "stays drained: " + str(done["seen"]["reason"])
+    return {"changed": done["done"], "jobs": [], "said": said}
+
+
+def of_jobs(context: Context, pids: list[int], call: node.Call) -> dict[int, str]:
+    """{pid: job} of those of these processes that are of a job of Slurm's."""
+    found = {pid: words.job_of(context.read("/proc/{0}/cgroup".format(pid)) or "") for pid in pids}
+    if None in found.values():
+        code, out, _error = call(["scontrol", "listpids"], node.PATIENCE)
+        known = words.pids(out) if code == 0 else {}
+        found = {pid: job or known.get(pid) for pid, job in found.items()}
+    return {pid: job for pid, job in found.items() if job}

@@ -1,0 +1,84 @@
+"""A node: its part for the controller, the cluster's key, slurmd. Jobs outlive its restart."""
+
+from __future__ import annotations
+
+import time
+
+from ...host import gpu_shares as share
+from ...host.context import Context
+from ...host.refusal import RefusalError
+from ...type_checking import TYPE_CHECKING
+from . import configuration, hardware, key, paths, records, services, wishes
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...shapes import Options
+
+# munge refuses beyond 300 seconds.
+APART = 120
+
+
+def asked(options: Options) -> dict[str, Any]:
+    """{part, certificate, now}: what the controller is to know of this host."""
+    return {"part": part(Context(), options), "certificate": key.asked(), "now": time.time()}
+
+
+def part(context: Context, options: Options) -> dict[str, Any]:
+    """This host's part, as it is now."""
+    found = hardware.part(context, wishes.host(options), options["slurm_memory_reserve"])
+    found["gpus"] = share.chosen(found["gpus"], options["slurm_gpus"])
+    return found
+
+
+def files(context: Context, options: Options) -> dict[str, str]:
+    """{path: text} of what slurmd is started with."""
+    host = wishes.host(options)
+    name, own = host["name"], hardware.hostname(context)
+    told = configuration.slurmd_environment(name, own, host["controller_address"])
+    return {
+        paths.SLURMD_ENVIRONMENT: told,
+        paths.SLURMD_DROP_IN: configuration.slurmd_drop_in(),
+    }
+
+
+def joined(options: Options, given: dict[str, Any]) -> bool:
+    """Makes this host a node; returns whether it was none, or another.
+
+    given: {sealed, digest, now, asked, part} of its controller.
+    """
+    clocks_agree(given["asked"], given["now"], time.time())
+    context = Context()
+    data = key.opened(given["sealed"])
+    if records.digest(data) != given["digest"]:
+        raise RefusalError("the key that came from the controller is not the cluster's")
+    renewed = not key.is_right(context, given["digest"])
+    if renewed:
+        key.install(data)
+    services.start("munge", renewed)
+    wished = files(context, options)
+    changed = [path for path in wished if context.read(path) != wished[path]]
+    records.make_place()
+    for path in changed:
+        records.put(path, wished[path].encode())
+    if changed:
+        services.systemctl("daemon-reload")
+    # As the controller keeps it, which may differ a little from what this host has just said.
+    other = records.noted(context).get("part") != given["part"]
+    done = bool(changed or renewed or other)
+    stopped = not services.is_active("slurmd")
+    services.start("slurmd", done)
+    records.note(key=given["digest"], part=given["part"], cluster=options["slurm_cluster"])
+    return done or stopped
+
+
+def clocks_agree(asked: float, at_controller: float, now: float) -> None:
+    """RefusalError where the clocks are apart; each of these was later than the one before."""
+    ahead, behind = asked - at_controller, at_controller - now
+    if max(ahead, behind) > APART:
+        raise RefusalError(
+            "this host's clock is {0} s {1} its controller's, and munge refuses what is 300 s old: "
+            "set the clocks by one source (timedatectl, chrony) and run again".format(
+                int(max(ahead, behind)), "ahead of" if ahead > behind else "behind"
+            )
+        )

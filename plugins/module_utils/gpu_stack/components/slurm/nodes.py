@@ -1,0 +1,115 @@
+"""What slurmctld says of a node, and what that means."""
+
+from __future__ import annotations
+
+import re
+
+from ...type_checking import TYPE_CHECKING
+from . import hardware, paths
+
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ...host.context import Result
+
+    Run = Callable[[list[str]], Result]
+
+PATIENCE = "8"
+READY = ("IDLE", "MIXED", "ALLOCATED", "COMPLETING")
+# States, and marks behind a +, in which a node gets no job.
+AWAY = ("DRAIN", "DOWN", "FAIL", "NOT_RESPONDING", "INVALID_REG", "MAINT", "POWER", "UNKNOWN")
+
+# What a reason of slurmctld's begins with, or an error has in it: in our words, and what to do.
+CURES = (
+    ("Low RealMemory", "the host has less memory than slurm.conf says",
+     "run again, which reads its memory anew; a broken module of memory shows in `dmidecode`"),
+    ("Low socket", "the host has fewer processors than slurm.conf says", "run again"),
+    ("Low CPUs", "the host has fewer processors than slurm.conf says", "run again"),
+    ("gres/gpu", "the host has fewer GPUs than slurm.conf says",
+     "`nvidia-smi -L` says which answer; cure the missing one, or run again without it"),
+    ("Not responding", "slurmctld does not reach its slurmd",
+     f"`systemctl status slurmd` there; a firewall must let TCP {paths.NODE_PORT} in"),
+    ("Kill task failed", "a process of a job could not be ended",
+     "`scontrol show job` and `ps` there say which; a hung driver needs a reboot"),
+    ("Prolog error", "its prolog failed", "the log of slurmd there says why"),
+    ("Epilog error", "its epilog failed", "the log of slurmd there says why"),
+    ("Expired credential", "the clocks are apart by more than munge allows, 300 s",
+     "set them by one source: timedatectl, chrony"),
+    ("Rewound credential", "the clocks are apart by more than munge allows",
+     "set them by one source: timedatectl, chrony"),
+    ("Invalid credential", "its munge key is not the cluster's", "run again, which brings the key"),
+    ("Zero Bytes were transmitted", "the controller does not take this host's munge key",
+     "run again, which brings the key; `munge -n | unmunge` tries it"),
+    ("authentication", "the controller does not take this host's munge key",
+     "run again, which brings the key; `munge -n | unmunge` tries it"),
+    ("Unable to contact slurm controller", "slurmctld does not answer",
+     f"`systemctl status slurmctld` there; a firewall must let TCP {paths.CONTROLLER_PORT} in"),
+)  # fmt: skip
+
+
+def ask(run: Run, name: str) -> dict[str, Any]:
+    """{state, marks, gres, cpus, memory, reason, partitions, version}, or {error}."""
+    answer = run(["timeout", PATIENCE, "scontrol", "-o", "show", "node", name])
+    if answer.rc:
+        told = (answer.err or answer.out).strip()
+        return {"error": told[-300:] or "slurmctld does not answer"}
+    return parse(answer.out)
+
+
+def parse(text: str) -> dict[str, Any]:
+    """The same of one line of `scontrol -o show node`."""
+    words = dict(re.findall(r"(\w+)=(\S*)", text))
+    if "NodeName" not in words:
+        return {"error": text.strip()[-300:] or "slurmctld does not know it"}
+    reason = re.search(r"\bReason=(.*?)(?: \[[^\]]*\])?(?: Comment=.*)?\s*$", text)
+    state, _plus, marks = words.get("State", "").rstrip("*").partition("+")
+    gres = re.sub(r"\(S:[^)]*\)", "", words.get("Gres", ""))
+    return {
+        "state": state,
+        "marks": [mark for mark in marks.split("+") if mark],
+        "silent": words.get("State", "").endswith("*"),
+        "gres": "" if gres == "(null)" else gres,
+        "cpus": int(words.get("CPUTot") or 0),
+        "memory": int(words.get("RealMemory") or 0),
+        "reason": reason.group(1).strip() if reason else "",
+        "partitions": words.get("Partitions", "").split(","),
+        "version": words.get("Version", ""),
+    }
+
+
+def unlike(said: dict[str, Any], part: dict[str, Any]) -> str:
+    """How the controller's configuration of a node differs from its part; "" where it does not."""
+    cpus = part["sockets"] * part["cores"] * part["threads"]
+    wished = (cpus, part["memory"], hardware.gres(part["gpus"]))
+    known = (said["cpus"], said["memory"], said["gres"])
+    return "" if wished == known else "{0} CPUs, {1} MiB, {2}".format(*known)
+
+
+def is_ready(said: dict[str, Any]) -> bool:
+    """Whether the node takes jobs, or has some."""
+    if "error" in said or said["silent"] or said["state"] not in READY:
+        return False
+    return not any(mark.startswith(AWAY) for mark in said["marks"])
+
+
+def is_drained(said: dict[str, Any]) -> bool:
+    """Whether the node is well, and gets no job because somebody or a check has drained it."""
+    if "error" in said or said["silent"] or said["state"] not in READY:
+        return False
+    away = {mark for mark in said["marks"] if mark.startswith(AWAY)}
+    return away == {"DRAIN"}
+
+
+def why(said: dict[str, Any]) -> tuple[str, str]:
+    """(what is wrong with a node that takes no jobs, what to do)."""
+    told = said.get("error") or said.get("reason") or ""
+    for mark, words, cure in CURES:
+        if mark in told:
+            return f"{words} ({told})", cure
+    if "error" in said:
+        return told, "`systemctl status slurmctld` on the controller, munge on both"
+    state = "+".join([said["state"].lower(), *(mark.lower() for mark in said["marks"])])
+    if said["silent"]:
+        return f"it is {state} and does not answer", CURES[4][2]
+    resume = "scontrol update nodename=NAME state=resume, when that is cured"
+    return f"it is {state}: {told or 'nobody said why'}", resume

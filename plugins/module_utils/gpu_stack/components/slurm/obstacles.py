@@ -1,0 +1,67 @@
+"""What prevents changes of Slurm on a host; reads, and changes nothing."""
+
+from __future__ import annotations
+
+import re
+
+from ...type_checking import TYPE_CHECKING
+from . import absent, paths, records, wishes
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.context import Context
+    from ...shapes import Facts
+
+# The release of each distribution, as (year, month) of Slurm's.
+RELEASES = {
+    ("debian", "11"): (20, 11),
+    ("debian", "12"): (22, 5),
+    ("debian", "13"): (24, 11),
+    ("ubuntu", "20.04"): (19, 5),
+    ("ubuntu", "22.04"): (21, 8),
+    ("ubuntu", "24.04"): (23, 11),
+}
+# The first that hands out its configuration as this program needs it, and one for cgroup v2.
+CONFIGLESS, CGROUP2 = (20, 2), (22, 5)
+
+
+def survey(context: Context, facts: Facts) -> dict[str, Any]:
+    """{faults, theirs, release, cgroup, removal, jobs}."""
+    options, noted = context.options, records.noted(context)
+    wished = wishes.is_wished(options)
+    return {
+        "wished": wished,
+        "faults": wishes.faults(options) if wished else [],
+        "theirs": _theirs(context, noted) if wished else [],
+        "release": list(release(facts["platform"]) or []),
+        "cgroup": cgroup(context),
+        "removal": "" if wished else absent.why_not(context, noted, wishes.staying(options)),
+        "steps": absent.at_work(context),
+    }
+
+
+def _theirs(context: Context, noted: dict[str, Any]) -> list[str]:
+    """Configuration of a Slurm that is none of this program's."""
+    if noted:
+        return []
+    return [path for path in (paths.SLURM_CONF, paths.DBD_CONF, "/etc/slurm-llnl/slurm.conf")
+            if context.lstat(path) is not None]  # fmt: skip
+
+
+def release(platform: dict[str, Any]) -> tuple[int, int] | None:
+    """Slurm's release that the platform has; None where it isn't known."""
+    return RELEASES.get((platform.get("distribution", ""), platform.get("release", "")))
+
+
+def version(text: str) -> tuple[int, int] | None:
+    """(22, 5) of "22.05.8"."""
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match.group(1)), int(match.group(2))) if match else None
+
+
+def cgroup(context: Context) -> int:
+    """The version of cgroups by which Slurm can keep devices here: 1, 2, or 0 for none."""
+    if context.exists("/sys/fs/cgroup/cgroup.controllers"):
+        return 2
+    return 1 if context.exists("/sys/fs/cgroup/devices") else 0

@@ -1,0 +1,81 @@
+"""Prolog and epilog of a job on this node.
+
+Neither ends a process: those of a job are Slurm's, which ends them by their cgroup, and all others
+are somebody else's. What is in the way is named in the reason of a drain.
+"""
+
+from __future__ import annotations
+
+from . import gpus, node, programs, words
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Callable, Mapping
+
+    Call = Callable[[list[str], float], tuple[int, str, str]]
+
+
+def of_job(environment: Mapping[str, str], settings: dict[str, Any]) -> tuple[str, list[int]]:
+    """(number of the job, its GPUs by the numbers of their device files), as slurmd says it.
+
+    Slurm counts the GPUs of gres.conf: the first of them is 0 to it, whatever its file.
+    """
+    job = environment.get("SLURM_JOB_ID", "")
+    places = [place for place in environment.get("SLURM_JOB_GPUS", "").split(",") if place]
+    known = settings.get("gpus") or []
+    numbers = [int(place) for place in places if place.isdigit()]
+    return job, [known[number] for number in numbers if number < len(known)]
+
+
+def prolog(
+    environment: Mapping[str, str],
+    settings: dict[str, Any],
+    call: Call = programs.call,
+    settled: float = gpus.SETTLED,
+) -> str | None:
+    """Why the job may not begin here, which drains the node; None where it may."""
+    job, mine = of_job(environment, settings)
+    if not mine:
+        return None
+    wrong = next((why for why in (gpus.silent(gpu, call) for gpu in mine) if why), None)
+    if wrong is None:
+        others = gpus.lasting(mine, job, call, settled)
+        if not others:
+            return None
+        wrong = "in use outside of job {0}: {1}".format(job, _some(others))
+    _drain(settings, words.PROLOG, wrong, call)
+    return wrong
+
+
+def epilog(
+    environment: Mapping[str, str],
+    settings: dict[str, Any],
+    call: Call = programs.call,
+    settled: float = gpus.SETTLED,
+) -> str | None:
+    """What is left on the job's GPUs, for which the node is drained; None where nothing is.
+
+    By now Slurm has ended all of the job. What is still there it could not end, or it is nobody's.
+    """
+    job, mine = of_job(environment, settings)
+    left = gpus.lasting(mine, None, call, settled) if mine else []
+    # Where jobs share a GPU the others' stay.
+    left = [entry for entry in left if entry["job"] in (None, job)]
+    if not left:
+        return None
+    user = environment.get("SLURM_JOB_UID", "")
+    own = [entry for entry in left if entry["job"] == job or str(entry["uid"]) == user]
+    whose = "left by job {0}" if len(own) == len(left) else "in use after job {0}"
+    wrong = "{0}: {1}".format(whose.format(job), _some(left))
+    _drain(settings, words.EPILOG, wrong, call)
+    return wrong
+
+
+def _some(entries: list[dict[str, Any]]) -> str:
+    more = " and {0} more".format(len(entries) - 2) if len(entries) > 2 else ""
+    return "; ".join(gpus.said(entry) for entry in entries[:2]) + more
+
+
+def _drain(settings: dict[str, Any], kind: str, why: str, call: Call) -> None:
+    """Drains the node. Where Slurm does not take it, the exit code tells it to drain by itself."""
+    node.drain(settings["node"], kind, why, call)

@@ -1,0 +1,106 @@
+"""This program's own records of Slurm on a host, root's alone."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+
+from ...type_checking import TYPE_CHECKING
+from . import paths
+
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+    from ...host.context import Context
+
+
+def noted(context: Context) -> dict[str, Any]:
+    """What a run noted; {} where there is nothing, or it is damaged."""
+    return _object(context.read(paths.NOTED))
+
+
+def parts(context: Context) -> list[dict[str, Any]]:
+    """The parts of the cluster's hosts, by their names; the controller alone has them."""
+    found = []
+    for name in context.listdir(paths.PARTS):
+        part = _object(context.read(f"{paths.PARTS}/{name}"))
+        if name == "{0}.json".format(part.get("name")):
+            found.append(part)
+    return found
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        content = json.loads(text or "null")
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def digest(data: bytes | None) -> str | None:
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+# writing; on the host itself alone
+
+
+def put(
+    path: str, data: bytes, mode: int = 0o644, owner: tuple[int, int] = (0, 0), folder: int = 0o755
+) -> None:
+    """The whole file or the old one, never readable by more than it should be."""
+    os.makedirs(os.path.dirname(path), mode=folder, exist_ok=True)
+    handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchown(file.fileno(), *owner)
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise
+
+
+def make_place() -> None:
+    """Makes the folder of the records; root's alone."""
+    os.makedirs(paths.PARTS, mode=0o700, exist_ok=True)
+    for folder in (paths.PLACE, paths.PARTS):
+        os.chmod(folder, 0o700)
+
+
+def note(**values: Any) -> dict[str, Any]:
+    """Notes these values beside those that are noted."""
+    from ...host.context import Context
+
+    make_place()
+    known = dict(noted(Context()), **values)
+    put(paths.NOTED, _text(known), 0o600)
+    return known
+
+
+def keep_part(part: dict[str, Any]) -> None:
+    put("{0}/{1}.json".format(paths.PARTS, part["name"]), _text(part), 0o600)
+
+
+def forget_part(name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{paths.PARTS}/{name}.json")
+
+
+def _text(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """One program at a time changes the cluster: several hosts of a run ask its controller."""
+    make_place()
+    with open(paths.PLACE + "/lock", "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,75 @@
+"""A host's place in its cluster of Slurm's, as the inventory has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.provision.gpu.plugins.plugin_utils.host_options import DEFAULTS, plain
+
+# Addresses by which nobody but a host itself reaches it.
+OWN = ("localhost", "127.", "::1")
+
+
+def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """{name, address, controller_address, faults} of the host that the variables are of.
+
+    Of a controller that is to be none: {staying}, the hosts that are wished to stay its nodes. {}
+    of a host that has nothing to do with Slurm.
+    """
+    if options.get("slurm_state") != "present" and not options.get("slurm_controller"):
+        return {}
+    name = str(task_vars.get("inventory_hostname", ""))
+    controller = str(options.get("slurm_controller") or "")
+    hosts = task_vars.get("hostvars") or {}
+    mine = plain(templar.template(task_vars.get("ansible_host") or ""))
+    address = str(options.get("slurm_address") or mine or name)
+    found: dict[str, Any] = {"name": name, "address": address, "controller_address": ""}
+    if not controller:
+        return {**found, "faults": ["slurm_controller names no host; expected slurmctld's"]}
+    if controller not in hosts:
+        return {**found, "faults": [f"slurm_controller: {controller} is not in the inventory"]}
+    if options.get("slurm_state") != "present":
+        return {
+            **found,
+            "faults": [],
+            "staying": _staying(name, hosts) if controller == name else [],
+        }
+    if controller == name:
+        found["controller_address"] = address
+        return {**found, "faults": _unreachable(name, address)}
+    its = hosts[controller]
+    told = plain(its.get("slurm_address") or its.get("ansible_host") or controller)
+    found["controller_address"] = str(told)
+    faults = _of_controller(controller, its, options)
+    return {**found, "faults": faults + _unreachable(name, address)}
+
+
+def _staying(controller: str, hosts: Mapping[str, Any]) -> list[str]:
+    return [
+        str(name)
+        for name in hosts
+        if plain(hosts[name].get("slurm_state", DEFAULTS["slurm_state"])) == "present"
+        and plain(hosts[name].get("slurm_controller", "")) == controller
+    ]
+
+
+def _of_controller(
+    controller: str, its: Mapping[str, Any], options: Mapping[str, Any]
+) -> list[str]:
+    """What of the controller's own variables does not fit this host's."""
+    if "gpu_stack" not in its:
+        return [f"slurm_controller: {controller} has no gpu_stack, so no run of this project is "
+                "on it"]  # fmt: skip
+    faults = []
+    for word in ("slurm_state", "slurm_controller", "slurm_cluster"):
+        theirs = plain(its.get(word, DEFAULTS[word]))
+        if theirs != options[word]:
+            faults.append(f"{word} is {options[word]!r} here, and {theirs!r} on {controller}")
+    return faults
+
+
+def _unreachable(name: str, address: str) -> list[str]:
+    if not address.startswith(OWN):
+        return []
+    return [f"{address} is how {name} reaches itself: set slurm_address to one for the others"]

@@ -1,0 +1,180 @@
+"""slurm: jobs of many people on the GPUs of many hosts, by the distribution's Slurm."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from provision.collection import module_utils, stack_module
+from provision.inventory import Fault, is_template
+from provision.models import Wish
+from provision.roles.base import Options, Role, Row, State, option
+from provision.roles.workspaces_on_hosts import people
+
+_PACKAGE = "provision_component_slurm"
+
+
+@functools.cache
+def _module(name: str) -> ModuleType:
+    """A module of the component without the package around it, which is the whole look."""
+    if _PACKAGE not in sys.modules:
+        package = ModuleType(_PACKAGE)
+        package.__path__ = [str(module_utils() / "gpu_stack" / "components" / "slurm")]
+        sys.modules[_PACKAGE] = package
+    return importlib.import_module(f"{_PACKAGE}.{name}")
+
+
+def _reads(function: str) -> Callable[[object], str | None]:
+    """What a function of the hosts' code (words.py) says is wrong with a value."""
+
+    def fault(value: object) -> str | None:
+        said: str | None = getattr(_module("words"), function)(value)
+        return said
+
+    return fault
+
+
+def _share(function: str) -> Callable[..., Any]:
+    """A function of the hosts' code about who gets which GPUs (gpu_shares.py)."""
+
+    def called(*arguments: Any) -> Any:
+        return getattr(stack_module("host.gpu_shares"), function)(*arguments)
+
+    return called
+
+
+def _interval(value: object) -> str | None:
+    """What is wrong with the time between two health checks, or None. Slurm takes 0 for never."""
+    few = isinstance(value, int) and value < 30
+    return "a health check takes up to a minute; expected 30 or more" if few else None
+
+
+class SlurmOptions(Options):
+    """Public variables of the role."""
+
+    slurm_state: State = option("absent", looked_at=True)
+    """present: the host belongs to a cluster of Slurm's. absent: it does not; what a run made is
+    taken away, while no job runs on the host.
+    """
+    slurm_cluster: str = option("gpu", looked_at=True, reads=_reads("cluster"))
+    """The cluster's name, the same on all of its hosts. It stays as long as the cluster does."""
+    slurm_controller: str = option("", looked_at=True, example="gpu01", reads=_reads("controller"))
+    """Name in the inventory of the host that runs slurmctld, the same on all hosts of the cluster.
+    It is a host with a gpu_stack of this project.
+    """
+    slurm_compute: bool = option(True, looked_at=True)
+    """Whether jobs run on this host. false: for a controller that only controls."""
+    slurm_address: str = option("", looked_at=True, example="10.0.0.7", reads=_reads("address"))
+    """Address or name by which the cluster's other hosts reach this one. Empty: ansible_host."""
+    slurm_partitions: list[dict[str, Any]] = option(
+        [],
+        looked_at=True,
+        example='[{name: short, max_time: "4:00:00", default: true}, {name: long, priority: 1}]',
+        reads=_reads("partitions"),
+    )
+    """The controller's: partitions as {name} and, where wished, {nodes, default, default_time,
+    max_time, max_nodes, priority, groups}; the first is the default one. Empty: one named gpu, of
+    all nodes.
+    """
+    slurm_default_time: str = option("1:00:00", looked_at=True, reads=_reads("time"))
+    """The controller's: how long a job may take that says nothing, as [days-]hours:minutes:seconds.
+    """
+    slurm_max_time: str = option("7-00:00:00", looked_at=True, reads=_reads("time"))
+    """The controller's: how long a job may take at most. UNLIMITED: no limit."""
+    slurm_memory_reserve: int = option(2048, looked_at=True, reads=_reads("reserve"))
+    """MiB of this host's memory that no job gets."""
+    slurm_accounting: bool = option(False, looked_at=True)
+    """The controller's: keep in a database who used which GPUs for how long (slurmdbd, MariaDB)."""
+    slurm_extra: list[str] = option(
+        [], looked_at=True, example="[SchedulerParameters=bf_max_job_test=500]",
+        reads=_reads("extra"),
+    )  # fmt: skip
+    """The controller's: further lines of slurm.conf, as Name=Value. They can't say again what this
+    program decides.
+    """
+    slurm_gpus: int | str | list[int] = option(
+        "all", looked_at=True, example="[2, 3]", reads=_share("fault")
+    )
+    """Which of this host's GPUs Slurm gives out: all, a number of them (the last ones), or a list
+    of their numbers. The others are left to workspaces (gpu_workspaces).
+    """
+    slurm_drain_patience: int = option(3600, looked_at=True)
+    """Seconds in which the jobs of this node must end before the driver is changed or the host is
+    rebooted. New ones stay off meanwhile. Then the run refuses, and the node takes jobs again; no
+    job is ever ended.
+    """
+    slurm_drain_reason: str = option(
+        "", internal=True, planned="gpu_plan.drain.reason | default('')"
+    )
+    """Why a run drains this node; the plan says it."""
+    slurm_health_interval: int = option(300, looked_at=True, reads=_interval)
+    """The controller's: seconds between two health checks of a node, which drains itself where its
+    GPUs are not well.
+    """
+    slurm_patience: int = option(60)
+    """Seconds in which a node must be ready for jobs at the end of a run."""
+
+
+def variables(_stack: str, _row: Row) -> dict[str, Any]:
+    """No variables: Slurm is the distribution's, covered by apt's signed indices."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The rules over several variables of a host of a cluster."""
+
+    names: tuple[str, ...] = ("slurm_state", "slurm_controller", "slurm_cluster", "slurm_address")
+
+    def fault(
+        self, values: Mapping[str, Any], _wish: Wish, _written: Callable[[str], str]
+    ) -> Fault | None:
+        """The first fault, or None."""
+        if values["slurm_state"] != "present" or values.get("slurm_controller"):
+            return None
+        return Fault(
+            "slurm_state",
+            "slurm_state: present, and no slurm_controller",
+            expected="slurm_controller: the name of the host that runs slurmctld",
+            hint="the same name on all hosts of the cluster, the controller among them",
+        )
+
+
+@dataclass(frozen=True)
+class SharedGpus:
+    """No GPU of a host is promised both to Slurm and to a workspace."""
+
+    names: tuple[str, ...] = (
+        *("slurm_state", "slurm_gpus", "slurm_compute", "gpu_workspaces", "gpu_count"),
+    )
+
+    def fault(
+        self, values: Mapping[str, Any], _wish: Wish, _written: Callable[[str], str]
+    ) -> Fault | None:
+        """The first fault, or None; what is a template is judged on the host."""
+        if any(is_template(value) for value in values.values()):
+            return None
+        value = _share("promised")(values)
+        try:
+            persons = people(values.get("gpu_workspaces") or [])
+            why = _share("clash")(value, persons, values.get("gpu_count") or 0)
+        except ValueError as error:
+            # What is wrong with the workspaces is their own rule's.
+            why = str(error) if str(error).startswith("slurm_gpus") else None
+        if why is None:
+            return None
+        return Fault(
+            "slurm_gpus" if "slurm_gpus" in values else "gpu_workspaces",
+            why,
+            expected="slurm_gpus: a number of GPUs, or a list as [2, 3], and workspaces with the "
+            "others",
+            hint="or gpus: none in gpu_workspaces; `provision explain slurm_gpus`",
+        )
+
+
+ROLE = Role("slurm", SlurmOptions, variables)

@@ -1,0 +1,66 @@
+"""Slurm: it answers, the node is ready for jobs, and it gives out all GPUs of the host."""
+
+from __future__ import annotations
+
+import re
+
+from ..cures import CURES, Cure
+from .check import AGAIN, Seen, Verdict, check, cluster, failed, not_applicable, passed
+
+LOGS = "`systemctl status slurmctld slurmd munge` and /var/log/slurm say why"
+RESUME = "scontrol update nodename=NAME state=resume, when its reason is cured"
+READY = ("IDLE", "MIXED", "ALLOCATED", "COMPLETING")
+
+CURES.update(
+    {
+        "slurm.answers": Cure(("slurm",), LOGS),
+        "slurm.ready": Cure(("slurm",), RESUME),
+        "slurm.gpus": Cure(("slurm",), "`nvidia-smi -L` and gres.conf on the controller differ"),
+    }
+)
+
+
+def _node(seen: Seen) -> dict[str, str] | None:
+    """What slurmctld says of this host, by word; None where it is no node."""
+    slurm = seen.probe["slurm"]
+    for line in slurm["nodes"]["stdout"].splitlines():
+        words = dict(re.findall(r"(\w+)=(\S*)", line))
+        if words.get("NodeHostName") == slurm["hostname"]:
+            reason = re.search(r"\bReason=(.*?)(?: \[[^\]]*\])?\s*$", line)
+            return {**words, "Reason": reason.group(1) if reason else ""}
+    return None
+
+
+@check("slurm.answers", "slurmctld answers this host", cluster)
+def slurm_answers(seen: Seen) -> Verdict:
+    ping = seen.probe["slurm"]["ping"]
+    if ping["rc"] == 0 and "UP" in ping["stdout"]:
+        return passed(ping["stdout"].strip())
+    told = (ping["stderr"] or ping["stdout"]).strip().splitlines()
+    return failed(f"slurmctld does not answer: {told[-1] if told else 'no words'}", LOGS)
+
+
+@check("slurm.ready", "The node takes jobs", cluster)
+def slurm_ready(seen: Seen) -> Verdict:
+    node = _node(seen)
+    if node is None and not seen.options["slurm_compute"]:
+        return not_applicable("no jobs run on this host")
+    if node is None:
+        return failed("slurmctld does not know this host", AGAIN)
+    states = node["State"].rstrip("*").split("+")
+    if states[0] in READY and len(states) == 1 and not node["State"].endswith("*"):
+        return passed(node["State"].lower())
+    reason = node["Reason"] or "nobody said why"
+    return failed(f"the node is {node['State'].lower()}: {reason}", RESUME)
+
+
+@check("slurm.gpus", "Slurm gives out the GPUs that this host has", cluster)
+def slurm_gpus(seen: Seen) -> Verdict:
+    node = _node(seen)
+    if node is None:
+        return not_applicable("this host is no node")
+    given = sum(int(count) for count in re.findall(r"gpu:\w+:(\d+)", node.get("Gres", "")))
+    devices = seen.probe["slurm"]["devices"]
+    if given == devices:
+        return passed(f"{given} of {devices}")
+    return failed(f"Slurm gives out {given} GPUs of this host, which has {devices}", AGAIN)

@@ -1,0 +1,77 @@
+"""A host's place in its cluster of Slurm's, as the inventory has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.provision.gpu.plugins.action import slurm as action
+from ansible_collections.provision.gpu.plugins.plugin_utils import host_options, slurm_hosts
+
+DEFAULTS = {name: host_options.DEFAULTS[name] for name in action.OPTIONS}
+STACK = {"tensorflow": "2.9"}
+WISH = {"slurm_state": "present", "slurm_controller": "gpu01"}
+HOSTS: dict[str, dict[str, Any]] = {
+    "gpu01": {"ansible_host": "10.0.0.1", "gpu_stack": STACK, **WISH},
+    "gpu02": {"ansible_host": "10.0.0.2", "gpu_stack": STACK, **WISH},
+    "desk": {},
+}
+
+
+class Templar:
+    """Nothing here is a template."""
+
+    def template(self, value: Any) -> Any:
+        return value
+
+
+def place(name: str, hosts: dict[str, dict[str, Any]] = HOSTS, **changed: Any) -> dict[str, Any]:
+    values = {**hosts[name], **changed}
+    task_vars = {**values, "inventory_hostname": name, "hostvars": {**hosts, name: values}}
+    options = {**DEFAULTS, **{key: values[key] for key in DEFAULTS if key in values}}
+    return slurm_hosts.place(Templar(), task_vars, options)
+
+
+def test_addresses_are_of_the_inventory() -> None:
+    assert place("gpu02") == {
+        "name": "gpu02", "address": "10.0.0.2", "controller_address": "10.0.0.1", "faults": [],
+    }  # fmt: skip
+    assert place("gpu01")["controller_address"] == "10.0.0.1"
+    assert place("gpu01", slurm_address="192.0.2.7")["controller_address"] == "192.0.2.7"
+    assert place("gpu02", ansible_host="")["address"] == "gpu02"
+
+
+def test_a_host_without_slurm_is_asked_nothing() -> None:
+    assert place("desk") == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"slurm_controller": ""}, "slurm_controller names no host"),
+        ({"slurm_controller": "gpu09"}, "gpu09 is not in the inventory"),
+        ({"slurm_controller": "desk"}, "desk has no gpu_stack"),
+        ({"slurm_cluster": "other"}, "slurm_cluster is 'other' here, and 'gpu' on gpu01"),
+        ({"ansible_host": "127.0.0.1"}, "127.0.0.1 is how gpu02 reaches itself"),
+    ],
+)
+def test_what_can_not_be_is_said(changed: dict[str, Any], said: str) -> None:
+    assert said in place("gpu02", **changed)["faults"][0]
+
+
+def test_a_controller_that_is_to_be_none_knows_who_stays() -> None:
+    assert place("gpu01", slurm_state="absent")["staying"] == ["gpu02"]
+    assert place("gpu02", slurm_state="absent")["staying"] == []
+
+
+def test_the_parts_of_a_run_are_those_of_one_controller() -> None:
+    part = {"name": "gpu02"}
+    asked = {"__slurm_asked": {"part": part}}
+    hostvars = {
+        "gpu01": {**HOSTS["gpu01"], "__slurm_asked": {}},
+        "gpu02": {**HOSTS["gpu02"], **asked},
+        "gpu03": {**asked, "slurm_controller": "gpu07"},
+        "desk": {},
+    }
+    task_vars = {"ansible_play_hosts": list(hostvars), "hostvars": hostvars}
+    assert action.parts(task_vars, "gpu01") == [part]
