@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
@@ -13,7 +12,6 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components import tensorflow
 from ansible_collections.provision.gpu.plugins.plugin_utils import (
     host_options,
-    project,
     training,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain
@@ -89,7 +87,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         Ctrl-C ends this, and not the job.
         """
         folder = _folder(known, plan["job"])
-        watch = Watch(self._display, folder, common["host"])
+        watch = Watch(self._display, known, folder, common["host"])
         # Who has started the job sees all; who comes back, the last of it.
         offset = 0 if plan["action"] == "start" else -BEFORE
         since, silent = None, 0
@@ -118,10 +116,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
 class Watch:
     """What is new of a host's worker, for the log and for who watches."""
 
-    def __init__(self, display: Any, folder: Path, host: str) -> None:
-        self._display, self._host = display, host
+    def __init__(self, display: Any, known: dict[str, Any], folder: Path, host: str) -> None:
+        self._display, self._known, self._host = display, known, host
         self._log = folder / f"{host}.log"
-        self._events = folder.parent.parent / "training-events.jsonl"
         self._last: dict[str, Any] = {}
 
     def show(self, told: dict[str, Any]) -> None:
@@ -139,11 +136,7 @@ class Watch:
             self._last = state
 
     def _say(self, event: dict[str, Any], worker: int) -> None:
-        text = json.dumps({**event, "worker": worker, "host": self._host})
-        # One write each: the followers of all hosts write here.
-        handle = os.open(self._events, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        with os.fdopen(handle, "ab", buffering=0) as stream:
-            stream.write(text.encode() + b"\n")
+        training.say(self._known, {**event, "worker": worker, "host": self._host})
         if not os.environ.get("PROVISION_LIVE") and event["event"] == "line":
             self._display.display(f"{worker} {self._host}: {event['text']}")
 
@@ -155,8 +148,7 @@ def _printable(line: str) -> str:
 
 def _folder(known: dict[str, Any], job: str) -> Path:
     """Where the controller keeps what it has seen of a job."""
-    home = project.carrier() or Path(str(known.get("playbook_dir") or "."))
-    folder = home / "report" / "training" / job
+    folder: Path = training.home(known) / "training" / job
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

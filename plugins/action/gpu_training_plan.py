@@ -61,6 +61,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             found = training.asked(variables, hosts, names, time.time())
         except training.AskedError as error:
             raise AnsibleActionFail(str(error)) from None
+        training.say(known, {"event": "job", "job": found["job"], "action": found["action"]})
         return {**found, "token": os.urandom(8).hex()}
 
     def _judge(self, known: dict[str, Any], names: list[str]) -> None:
@@ -77,8 +78,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         for register in ("gpu_training_followed", "gpu_training_status", "gpu_training_stopped"):
             answers = _answers(known, names, register)
             if answers:
-                return outcome.of(plan, register.rpartition("_")[2], answers)
-        return outcome.of(plan, "started", {})
+                break
+        else:
+            register = "gpu_training_started"
+        found: dict[str, Any] = outcome.of(plan, register.rpartition("_")[2], answers)
+        return found
 
 
 def _answers(known: dict[str, Any], names: list[str], register: str) -> dict[str, Any]:

@@ -78,7 +78,7 @@ options:
     type: dict
     default: {}
   offset:
-    description: From where the worker's output is wanted; below 0 from so many bytes before its end.
+    description: From where the worker's output is wanted; below 0 as many bytes before its end.
     type: int
     default: 0
   since:

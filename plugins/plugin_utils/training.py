@@ -1,7 +1,8 @@
-"""What is asked of a training, read from the variables of its hosts and judged before any is asked."""
+"""What is asked of a training, judged before any host is."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -12,10 +13,14 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.training import jobs, judge
+from ansible_collections.provision.gpu.plugins.plugin_utils import project
 
 # Of the playbook: what it does, and what a person may also keep in an inventory.
 ACTIONS = ("start", "follow", "status", "stop")
-FILES = Path(__file__).resolve().parents[2] / "playbooks/files/training"
+COLLECTION = Path(__file__).resolve().parents[2]
+SUPERVISOR = COLLECTION / "plugins/module_utils/gpu_stack/training/supervisor"
+HELPER = COLLECTION / "playbooks/files/training/provision_train.py"
+EVENTS = "training-events.jsonl"
 # Bytes of a script; what is larger is data.
 LARGEST = 1 << 20
 RESTARTS = 10
@@ -23,6 +28,21 @@ RESTARTS = 10
 
 class AskedError(Exception):
     """What is asked for can't be; the message says where, what, and what to do."""
+
+
+def home(known: Mapping[str, Any]) -> Path:
+    """report/ of the project whose playbook runs."""
+    return (project.carrier() or Path(str(known.get("playbook_dir") or "."))) / "report"
+
+
+def say(known: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+    """Adds a line to what `provision train` reads while the playbook runs."""
+    folder = home(known)
+    folder.mkdir(parents=True, exist_ok=True)
+    # One write each: the followers of all hosts write here.
+    handle = os.open(folder / EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    with os.fdopen(handle, "ab", buffering=0) as stream:
+        stream.write(json.dumps(event).encode() + b"\n")
 
 
 def arguments(value: Any) -> list[str]:
@@ -121,10 +141,10 @@ def started(
         )
     addresses = {
         name: str(host.get("gpu_train_address") or host.get("ansible_host") or name)
-        for name, host in zip(names, hosts)
+        for name, host in zip(names, hosts, strict=True)
     }
     faults = judge.addresses(addresses)
-    faults += [f"{name}: it has no gpu_stack" for name, host in zip(names, hosts)
+    faults += [f"{name}: it has no gpu_stack" for name, host in zip(names, hosts, strict=True)
                if not host.get("gpu_stack")]  # fmt: skip
     if faults:
         raise AskedError("\n".join(faults))
@@ -159,7 +179,9 @@ def asked(
         return started(known, hosts, names, now)
     job = known.get("gpu_train_job")
     if not job and action != "status":
-        raise AskedError(f"gpu_train_job names no job to {action}; gpu_train_action=status lists them")
+        raise AskedError(
+            f"gpu_train_job names no job to {action}; gpu_train_action=status lists them"
+        )
     return {"action": action, "job": job_name(job, Path("job"), now) if job else "", "hosts": names}
 
 
@@ -210,9 +232,9 @@ def files(plan: Mapping[str, Any]) -> dict[str, str]:
     path = Path(plan["script"])
     return {
         path.name: path.read_text("utf-8"),
+        f".job/helper/{HELPER.name}": HELPER.read_text("utf-8"),
         **{
-            f".job/{folder}/{file.name}": file.read_text("utf-8")
-            for folder in ("supervisor", "helper")
-            for file in sorted((FILES / folder).glob("*.py"))
+            f".job/supervisor/{file.name}": file.read_text("utf-8")
+            for file in sorted(SUPERVISOR.glob("*.py"))
         },
     }

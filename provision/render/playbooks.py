@@ -34,7 +34,8 @@ _TRAIN = """\
 # Trains across hosts: one script on all of them, as the workers of one job. Made by `provision
 # render`; run it with: ansible-playbook train.yml -i lab -e gpu_train_hosts=gpu -e
 # gpu_train_script=train.py
-# With -e gpu_train_action=follow, status or stop and -e gpu_train_job=NAME it comes back to a job."""
+# With -e gpu_train_action=follow, status or stop and -e gpu_train_job=NAME it comes back to
+# a job."""
 
 
 def render() -> dict[str, bytes]:

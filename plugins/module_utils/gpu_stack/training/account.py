@@ -1,5 +1,7 @@
-"""As whom a job runs, and where its folders are. What lies there is the person's: root opens none of
-it, and every step there is a child process with that person's rights.
+"""As whom a job runs, and where its folders are.
+
+What lies there is the person's: root opens none of it, and every step there is a child process with
+that person's rights.
 """
 
 from __future__ import annotations
@@ -78,8 +80,8 @@ def of(wished: str, uid: int | None = None, login: str | None = None) -> Account
         name = pwd.getpwuid(uid).pw_name
     if not name:
         raise RefusalError(
-            "Ansible logs in as root here, and a job runs as an ordinary user: gpu_train_user names "
-            "one (root too, where that is meant)"
+            "Ansible logs in as root here, and a job runs as an ordinary user: gpu_train_user "
+            "names one (root too, where that is meant)"
         )
     try:
         entry = pwd.getpwnam(name)

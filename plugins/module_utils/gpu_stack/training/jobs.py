@@ -59,7 +59,7 @@ def command(unit: str, person: account.Account, job: str, python: str, work: str
 
 
 def is_active(context: Context, unit: str) -> bool:
-    return context.run(["systemctl", "is-active", "--quiet", unit]).rc == 0
+    return bool(context.run(["systemctl", "is-active", "--quiet", unit]).rc == 0)
 
 
 def start(context: Context, params: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +179,11 @@ def _read(folder: str, params: dict[str, Any]) -> dict[str, Any] | None:
             text = stream.read(PIECE)
     # Whole lines alone, but where a line has no end.
     whole = text if len(text) == PIECE and b"\n" not in text else text[: text.rfind(b"\n") + 1]
-    return {"told": told(work), "log": whole.decode("utf-8", "replace"), "offset": offset + len(whole)}
+    return {
+        "told": told(work),
+        "log": whole.decode("utf-8", "replace"),
+        "offset": offset + len(whole),
+    }
 
 
 def stop(context: Context, params: dict[str, Any]) -> dict[str, Any]:

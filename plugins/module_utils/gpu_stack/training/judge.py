@@ -11,7 +11,7 @@ from .ports import FIREWALL, OPEN
 if TYPE_CHECKING:
     from typing import Any
 
-# The kinds of all-reduce that TensorFlow has: tf.distribute.experimental.CommunicationImplementation
+# TensorFlow's kinds of all-reduce: tf.distribute.experimental.CommunicationImplementation
 COMMUNICATION = ("AUTO", "NCCL", "RING")
 # Kubeflow's, and what TensorFlow's tutorials show.
 PORT = 2222
@@ -44,7 +44,9 @@ def addresses(hosts: dict[str, str]) -> list[str]:
                 "they reach".format(host, address)
             )
         elif address in owners:
-            faults.append("{0} and {1} have one address, {2}".format(owners[address], host, address))
+            faults.append(
+                "{0} and {1} have one address, {2}".format(owners[address], host, address)
+            )
         owners.setdefault(address, host)
     return faults
 
@@ -89,9 +91,7 @@ def _of_host(told: dict[str, Any], gpus: list[int] | None, in_use: str, resume: 
             "with it".format(told["folder"])
         )
     for port, holder in sorted(told["ports"].items()):
-        faults.append(
-            "port {0} is held by {1}: gpu_train_port chooses others".format(port, holder)
-        )
+        faults.append("port {0} is held by {1}: gpu_train_port chooses others".format(port, holder))
     return faults + _gpus(told["gpus"], gpus, in_use)
 
 
@@ -120,4 +120,4 @@ def reached(answers: dict[str, list[dict[str, Any]]]) -> list[str]:
         for entry in entries
         if entry["answer"] != OPEN
     ]
-    return faults + ["hint: " + FIREWALL] if faults else []
+    return [*faults, "hint: " + FIREWALL] if faults else []

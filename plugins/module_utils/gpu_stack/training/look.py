@@ -1,4 +1,4 @@
-"""What a host says before a job starts on it; changes nothing but for a listener of some seconds."""
+"""What a host says before a job starts on it; it gets a listener for some seconds, and no more."""
 
 from __future__ import annotations
 
@@ -54,9 +54,13 @@ def environment(context: Context, root: str) -> dict[str, str | None]:
 
 
 def gpus(context: Context) -> dict[str, Any]:
-    """{uuids, in_use}: the host's GPUs in NVML's order, and {UUID: who computes there, in words}."""
+    """{uuids, in_use, error}: the GPUs in NVML's order; {UUID: who computes there, in words}."""
     try:
         uuids = bounded.call(nvml.uuids, machine.NVML_PATIENCE)
     except (bounded.SilentError, bounded.EndedError) as error:
         return {"uuids": [], "in_use": {}, "error": "NVML does not answer: {0}".format(error)}
-    return {"uuids": uuids, "in_use": machine.strangers(context, uuids) if uuids else {}, "error": None}
+    return {
+        "uuids": uuids,
+        "in_use": machine.strangers(context, uuids) if uuids else {},
+        "error": None,
+    }

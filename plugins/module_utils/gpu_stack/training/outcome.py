@@ -76,3 +76,29 @@ def _jobs(answers: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
             if entry["worker"] == 0 and entry["progress"]:
                 job["epoch"] = entry["progress"].get("epoch")
     return found
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+    """The lines about report/training.json: what failed, how the job is, what to do with it."""
+    text = []
+    for name, host in sorted(report["hosts"].items()):
+        if host["message"]:
+            text.append("{0}: {1}".format(name, host["status"]))
+            text += ["  " + line for line in host["message"].splitlines()]
+    found = report["outcome"]
+    if not found:
+        return text
+    text.append(found["words"])
+    for job, known in sorted(found["jobs"].items()):
+        epoch = "" if known["epoch"] is None else ", epoch {0}".format(known["epoch"])
+        state = known["verdict"] or "running, or lost"
+        text.append("  {0}: {1}{2} ({3})".format(job, state, epoch, ", ".join(known["hosts"])))
+    for host, told in sorted(found["workers"].items(), key=lambda pair: pair[1]["worker"] or 0):
+        text.append("  worker {0} on {1}: {2}{3}".format(
+            told["worker"], host, told["work"], progress({"progress": told["progress"]})
+        ))  # fmt: skip
+        for cause in (told.get("board") or {}).get("history") or []:
+            text.append("    try {0}: worker {1} on {2} {3}".format(
+                cause["generation"] + 1, cause["worker"], cause["host"], cause["words"]
+            ))  # fmt: skip
+    return text

@@ -29,7 +29,9 @@ OPEN = "open"
 FIREWALL = "a firewall between them, or gpu_train_address of that host is not what its peers reach"
 
 
-def listen(context: Context, ports: list[int], token: str, user: tuple[str, int, int]) -> dict[int, str]:
+def listen(
+    context: Context, ports: list[int], token: str, user: tuple[str, int, int]
+) -> dict[int, str]:
     """Starts a listener on these ports as `user`: {port: who holds it} of those that are taken.
 
     It is a process of its own, which ends by `release` or when nobody has come for LISTENS seconds.
@@ -100,10 +102,9 @@ def release(ports: list[int], token: str) -> None:
     """Ends the listener of the look with this token, and waits until its ports are free."""
     deadline = time.monotonic() + PATIENCE
     for port in ports:
-        with contextlib.suppress(OSError):
-            with contextlib.closing(socket.create_connection(("127.0.0.1", port), 1.0)) as peer:
-                if peer.recv(256).decode("ascii", "replace") == GREETING + token + "\n":
-                    peer.sendall(_end(token))
+        with contextlib.suppress(OSError), _local(port) as peer:
+            if peer.recv(256).decode("ascii", "replace") == GREETING + token + "\n":
+                peer.sendall(_end(token))
     while time.monotonic() < deadline:
         try:
             for port in ports:
@@ -112,6 +113,11 @@ def release(ports: list[int], token: str) -> None:
             time.sleep(0.02)
         else:
             return
+
+
+def _local(port: int) -> socket.socket:
+    """A connection to this host's own port, which is closed behind a `with`."""
+    return socket.create_connection(("127.0.0.1", port), 1.0)
 
 
 def reach(address: str, port: int, token: str, patience: float = PATIENCE) -> str:
@@ -149,17 +155,17 @@ def _holder(context: Context, port: int, error: OSError) -> str:
     """Who listens on the port, in words."""
     if error.errno != errno.EADDRINUSE:
         return error.strerror or str(error)
-    with contextlib.suppress(OSError):
-        with contextlib.closing(socket.create_connection(("127.0.0.1", port), 1.0)) as peer:
-            peer.settimeout(1.0)
-            if peer.recv(256).decode("ascii", "replace").startswith(GREETING):
-                return "the look of another `provision train`, for {0:.0f} s".format(LISTENS)
+    with contextlib.suppress(OSError), _local(port) as peer:
+        if peer.recv(256).decode("ascii", "replace").startswith(GREETING):
+            return "the look of another `provision train`, for {0:.0f} s".format(LISTENS)
     inodes = _listening(context, port)
     for directory in context.glob("/proc/[0-9]*/fd"):
         for name in context.listdir(directory):
             if context.readlink(directory + "/" + name) in inodes:
                 pid = directory.split("/")[2]
-                found = process(context, pid, (context.read("/proc/" + pid + "/comm") or "").strip())
+                found = process(
+                    context, pid, (context.read("/proc/" + pid + "/comm") or "").strip()
+                )
                 return "{0} of {1} (pid {2})".format(
                     found["command"].split(" ")[0] or "a process", found["user"], pid
                 )
@@ -172,7 +178,7 @@ def _listening(context: Context, port: int) -> list[str]:
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in (context.read(path) or "").splitlines()[1:]:
             fields = line.split()
-            if len(fields) > 9 and fields[3] == "0A":
-                if int(fields[1].rpartition(":")[2], 16) == port:
-                    found.append("socket:[{0}]".format(fields[9]))
+            listens = len(fields) > 9 and fields[3] == "0A"
+            if listens and int(fields[1].rpartition(":")[2], 16) == port:
+                found.append("socket:[{0}]".format(fields[9]))
     return found

@@ -125,9 +125,7 @@ def finish(model, path="final"):
 
 def _keras_2(model):
     """Keras 3 saves models as files alone, and exports SavedModels."""
-    return not hasattr(model, "export") or "include_optimizer" in str(
-        inspect.signature(model.save)
-    )
+    return not hasattr(model, "export") or "include_optimizer" in str(inspect.signature(model.save))
 
 
 def _say(words):

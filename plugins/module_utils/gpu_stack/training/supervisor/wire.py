@@ -35,13 +35,13 @@ def _mac(secret: str, direction: str, challenge: str, text: str) -> str:
     return hmac.new(secret.encode(), data, hashlib.sha256).hexdigest()
 
 
-def _send(stream: BinaryIO, secret: str, direction: str, challenge: str, content: Any) -> None:
+def _send(stream: Any, secret: str, direction: str, challenge: str, content: Any) -> None:
     text = json.dumps(content)
     stream.write((_mac(secret, direction, challenge, text) + " " + text + "\n").encode())
     stream.flush()
 
 
-def _receive(stream: BinaryIO, secret: str, direction: str, challenge: str) -> Any:
+def _receive(stream: Any, secret: str, direction: str, challenge: str) -> Any:
     line = stream.readline(LIMIT).decode("utf-8", "replace")
     mac, _space, text = line.rstrip("\n").partition(" ")
     if not hmac.compare_digest(mac, _mac(secret, direction, challenge, text)):
@@ -67,7 +67,7 @@ def ask(address: tuple[str, int], secret: str, question: Any, target: str | None
         raise WireError(str(error)) from None
 
 
-def _take(stream: BinaryIO, target: str, size: int, digest: str) -> None:
+def _take(stream: Any, target: str, size: int, digest: str) -> None:
     """Writes so many bytes to a file. Raises WireError where they are others than announced."""
     seen = hashlib.sha256()
     with open(target, "wb") as file:

@@ -14,13 +14,7 @@ import tarfile
 import threading
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-import backup
-import board
-import verdicts
-import wire
-import worker
+from . import backup, board, verdicts, wire, worker
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -177,13 +171,19 @@ class Supervisor:
 
     def _reply(self, question: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         """What another supervisor is told, and the file that it asks for."""
-        assert self.board is not None
         with self._lock:
             if "backup" in question:
                 if self._packed != question["backup"] or self.ready != self._packed:
                     return {"wait": True}, os.devnull
                 return {"wait": False}, self.path("backup.tar")
-            return self.board.answer(question["worker"], question["report"], time.monotonic()), None
+            told = self._board().answer(question["worker"], question["report"], time.monotonic())
+            return told, None
+
+    def _board(self) -> board.Board:
+        """Worker 0's."""
+        if self.board is None:
+            raise RuntimeError("only worker 0 has the board")
+        return self.board
 
     def _prepare(self, generation: int) -> None:
         """Ends the worker of the former try, and takes what worker 0 has backed up."""
@@ -219,9 +219,8 @@ class Supervisor:
             self._written = state
 
     def _board_state(self) -> dict[str, Any]:
-        assert self.board is not None
         with self._lock:
-            known = self.board
+            known = self._board()
             return {
                 "generation": known.generation, "restarts": known.restarts,
                 "history": known.history, "verdict": known.verdict, "reason": known.reason,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import time
 
-import verdicts
+from . import verdicts
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -97,7 +98,5 @@ class Worker:
 
 
 def _signal(group: int, number: int) -> None:
-    try:
+    with contextlib.suppress(OSError):  # nobody is left
         os.killpg(group, number)
-    except OSError:
-        pass  # nobody is left

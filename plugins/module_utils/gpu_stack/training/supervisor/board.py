@@ -1,15 +1,15 @@
 """The one authority over a job: which try of it runs, and how it ends.
 
-The supervisor of worker 0 has the board. All supervisors tell it what their worker does, and do what
-it answers. When a worker is lost, the others of a MultiWorkerMirroredStrategy can't go on: all are
-stopped and begin the next try together, from what worker 0 has backed up.
+The supervisor of worker 0 has the board. All supervisors tell it what their worker does, and do
+what it answers. When a worker is lost, the others of a MultiWorkerMirroredStrategy can't go on: all
+are stopped and begin the next try together, from what worker 0 has backed up.
 
 Pure: no clock, no sockets, no files.
 """
 
 from __future__ import annotations
 
-import verdicts
+from . import verdicts
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ RETURN = 900.0
 # Without a word a supervisor is lost.
 LOST = 30.0
 # After a first end that may have its cause in another's: TensorFlow 2.9 tells the others of a dead
-# one with exit code 1, at once where a socket was closed and after 40 s where it misses a heartbeat.
+# one with exit code 1, some at once, most when it has missed its heartbeats, which is after 40 s.
 SETTLE = 3.0
 # What a worker may still do when the training is complete: TensorFlow crashes after training, or
 # hangs in its own ending (tensorflow#56684).
@@ -130,8 +130,10 @@ class Board:
         # The cause may be with one that is heard no more: it is waited for until it counts as lost.
         told = [w for w in range(len(self.hosts)) if w in ended or w in silent or self._spoke(w)]
         is_known = any(verdicts.is_tried_again(ended[worker]) for worker in wrong)
-        if not is_known and len(ended) + len(silent) < len(self.hosts) and (
-            now - self._first_end < SETTLE or len(told) < len(self.hosts)
+        if (
+            not is_known
+            and len(ended) + len(silent) < len(self.hosts)
+            and (now - self._first_end < SETTLE or len(told) < len(self.hosts))
         ):
             return
         self._judge(now, ended, silent)
@@ -157,9 +159,7 @@ class Board:
         )
         self._end(
             verdicts.FAILED,
-            "worker {0} on {1} {2}".format(
-                first, self.hosts[first], verdicts.words(ended[first])
-            ),
+            "worker {0} on {1} {2}".format(first, self.hosts[first], verdicts.words(ended[first])),
         )
 
     def _again(self, now: float, causes: list[dict[str, Any]]) -> None:
