@@ -35,7 +35,9 @@ elif hasattr(tf.distribute, "MultiWorkerMirroredStrategy"):
 else:  # TensorFlow 2.4
     strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy()
 replicas = strategy.num_replicas_in_sync
-print("%d replicas, on %s" % (replicas, "GPUs" if gpus else "CPUs (no GPU)"))
+where = "GPU" if gpus else "CPU"
+words = "%d replicas on %ss" if replicas > 1 else "%d replica on a %s"
+print(words % (replicas, where) + ("" if gpus else " (no GPU)"))
 
 # %% [markdown]
 # ## The batch
