@@ -20,7 +20,10 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.training i
 from ansible_collections.provision.gpu.plugins.plugin_utils.examination import (  # noqa: E402
     Examination,
 )
-from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import (  # noqa: E402
+    plain,
+    without_credentials,
+)
 
 
 class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
@@ -35,6 +38,7 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
         super().__init__()
         self._asked: dict[str, Any] = {}
         self._outcome: dict[str, Any] = {}
+        self._refused = ""
 
     def entry(self, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
         if "asked" in data:
@@ -44,14 +48,20 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
         return before or {"status": "ok", "message": ""}
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        if self._active and "outcome" in result._result:
-            self._outcome = plain(result._result["outcome"])
-        super().v2_runner_on_failed(result, ignore_errors)
+        data = result._result
+        if self._active and "outcome" in data:
+            self._outcome = plain(data["outcome"])
+        elif self._active and result._task.action.endswith("gpu_training_plan"):
+            # In the name of all hosts, and of none.
+            self._refused = without_credentials(str(data.get("msg") or ""))
+            self._hosts.setdefault(result._host.get_name(), {"status": "ok", "message": ""})
+        else:
+            super().v2_runner_on_failed(result, ignore_errors)
 
     def more(self) -> dict[str, Any]:
         known = ("action", "job", "script", "hosts", "addresses", "port", "communication")
         asked = {name: self._asked[name] for name in known if name in self._asked}
-        return {"asked": asked, "outcome": self._outcome}
+        return {"asked": asked, "refused": self._refused, "outcome": self._outcome}
 
     def unanswered(self) -> dict[str, Any]:
         return {}

@@ -64,10 +64,9 @@ def exit_code(report: dict[str, Any] | None, ansible_exit: int) -> int:
     """The documented exit code of what train.yml reports."""
     if not report or not report["hosts"]:
         return InputError.exit_code
-    if not report["asked"]:
-        # Refused before a host was asked.
-        unreachable = any(h["status"] == "unreachable" for h in report["hosts"].values())
-        return HostError.exit_code if unreachable else InputError.exit_code
+    if report["refused"]:
+        # By what was asked, before any host was, or by what the hosts said.
+        return HostError.exit_code if report["asked"] else InputError.exit_code
     if report["outcome"]:
         return CODES.get(report["outcome"]["state"], HostError.exit_code)
     return HostError.exit_code if ansible_exit else 0

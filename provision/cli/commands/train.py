@@ -205,7 +205,7 @@ def _show(request: RunRequest, done: run.Training, view: View) -> None:
     if done.report is None and not done.interrupted:
         text = done.log.read_text(encoding="utf-8", errors="replace")
         raise running.no_report(run.Outcome(None, 0, done.exit_code, done.log), text)
-    if not view.job:
+    if not view.job or not (outcome or done.interrupted):
         return
     option = "" if request.project == Path() else f" --project {shell_word(request.project)}"
     folder = request.project / "report" / "training" / view.job

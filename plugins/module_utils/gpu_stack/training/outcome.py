@@ -80,7 +80,7 @@ def _jobs(answers: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 
 def lines(report: dict[str, Any]) -> list[str]:
     """The lines about report/training.json: what failed, how the job is, what to do with it."""
-    text = []
+    text: list[str] = report["refused"].splitlines()
     for name, host in sorted(report["hosts"].items()):
         if host["message"]:
             text.append("{0}: {1}".format(name, host["status"]))

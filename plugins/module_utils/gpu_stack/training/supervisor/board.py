@@ -129,7 +129,7 @@ class Board:
             self._first_end = now
         # The cause may be with one that is heard no more: it is waited for until it counts as lost.
         told = [w for w in range(len(self.hosts)) if w in ended or w in silent or self._spoke(w)]
-        is_known = any(verdicts.is_tried_again(ended[worker]) for worker in wrong)
+        is_known = silent or any(verdicts.is_tried_again(ended[worker]) for worker in wrong)
         if (
             not is_known
             and len(ended) + len(silent) < len(self.hosts)
