@@ -87,7 +87,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         Ctrl-C ends this, and not the job.
         """
         folder = _folder(known, plan["job"])
-        watch = Watch(self._display, known, folder, common["host"])
+        watch = Watch(self._display, folder, common["host"])
         # Who has started the job sees all; who comes back, the last of it.
         offset = 0 if plan["action"] == "start" else -BEFORE
         since, silent = None, 0
@@ -116,8 +116,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
 class Watch:
     """What is new of a host's worker, for the log and for who watches."""
 
-    def __init__(self, display: Any, known: dict[str, Any], folder: Path, host: str) -> None:
-        self._display, self._known, self._host = display, known, host
+    def __init__(self, display: Any, folder: Path, host: str) -> None:
+        self._display, self._host = display, host
         self._log = folder / f"{host}.log"
         self._last: dict[str, Any] = {}
 
@@ -136,7 +136,7 @@ class Watch:
             self._last = state
 
     def _say(self, event: dict[str, Any], worker: int) -> None:
-        training.say(self._known, {**event, "worker": worker, "host": self._host})
+        training.say({**event, "worker": worker, "host": self._host})
         if not os.environ.get("PROVISION_LIVE") and event["event"] == "line":
             self._display.display(f"{worker} {self._host}: {event['text']}")
 

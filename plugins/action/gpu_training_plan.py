@@ -61,7 +61,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             found = training.asked(variables, hosts, names, time.time())
         except training.AskedError as error:
             raise AnsibleActionFail(str(error)) from None
-        training.say(known, {"event": "job", "job": found["job"], "action": found["action"]})
+        training.say({"event": "job", "job": found["job"], "action": found["action"]})
         return {**found, "token": os.urandom(8).hex()}
 
     def _judge(self, known: dict[str, Any], names: list[str]) -> None:

@@ -35,12 +35,13 @@ def home(known: Mapping[str, Any]) -> Path:
     return (project.carrier() or Path(str(known.get("playbook_dir") or "."))) / "report"
 
 
-def say(known: Mapping[str, Any], event: Mapping[str, Any]) -> None:
-    """Adds a line to what `provision train` reads while the playbook runs."""
-    folder = home(known)
-    folder.mkdir(parents=True, exist_ok=True)
+def say(event: Mapping[str, Any]) -> None:
+    """Adds a line to what `provision train` reads while the playbook runs; it says where."""
+    folder = os.environ.get("PROVISION_REPORT_DIR")
+    if not folder:
+        return
     # One write each: the followers of all hosts write here.
-    handle = os.open(folder / EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    handle = os.open(Path(folder) / EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     with os.fdopen(handle, "ab", buffering=0) as stream:
         stream.write(json.dumps(event).encode() + b"\n")
 

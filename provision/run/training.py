@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +31,10 @@ CODES = {
 
 @dataclass(frozen=True)
 class Training:
-    """What a run of train.yml said. `report` is None where Ansible ended before it wrote one."""
+    """What a run of train.yml said.
+
+    `report` is None where Ansible ended before it wrote one, for the reasons in `log`.
+    """
 
     report: dict[str, Any] | None
     exit_code: int
@@ -47,14 +52,17 @@ def train(
     tree = tree.resolve()
     missing = f"there is no {BOOK}: no project, or rendered by an earlier version"
     argv = command(tree, BOOK, missing, options, "apply")
-    folder = report_folder(tree)
-    log, path = folder / "ansible.log", folder / REPORT
-    path.unlink(missing_ok=True)
+    # Of its own: one job is watched for days while another is started in the same project.
+    folder = Path(tempfile.mkdtemp(prefix="training-", dir=report_folder(tree)))
+    log = folder / "ansible.log"
+    variables = {**environment(tree), "PROVISION_REPORT_DIR": str(folder)}
     with log.open("wb") as stream:
         ended, interrupted = supervise(
-            argv, environment(tree), stream if quiet else None, folder / EVENTS, on_event
+            argv, variables, stream if quiet else None, folder / EVENTS, on_event
         )
-    report = answer(path)
+    report = answer(folder / REPORT)
+    if report is not None or interrupted:
+        shutil.rmtree(folder, ignore_errors=True)
     interrupted = interrupted or ended == INTERRUPTED or ended == 99
     code = INTERRUPTED if interrupted else exit_code(report, ended)
     return Training(report, code, interrupted, log)

@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,7 +94,11 @@ def train(
     action = _action(told, {"follow": follow, "status": status, "stop": stop}, jobs=jobs)
     running.check_fresh(request.project)
     done, view = _run(request, {**told, **action})
-    if done.interrupted and view.job:
+    if done.interrupted and view.job and told["gpu_train_script"] and not view.started:
+        # All of its workers or none: what has begun of it ends.
+        _stop(request, hosts, view.job)
+        view.job = ""
+    elif done.interrupted and view.job:
         _interrupted(request, hosts, view.job)
     _show(request, done, view)
     raise typer.Exit(done.exit_code)
@@ -136,11 +140,13 @@ class View:
 
     quiet: bool
     job: str = ""
+    # Whether a worker was heard of.
+    started: bool = False
     restarts: int = 0
-    ended: list[str] = field(default_factory=list)
 
     def on_event(self, event: Event) -> None:
         kind = event.get("event")
+        self.started |= kind in {"line", "state"}
         if kind == "job":
             self.job = str(event.get("job") or "") if event.get("action") != "status" else ""
         elif kind == "line" and not self.quiet:
@@ -177,8 +183,12 @@ def _interrupted(request: RunRequest, hosts: str, job: str) -> None:
         answer = input(f"\nThe job {job} goes on. Stop all of its workers? [y/N] ")
     except (EOFError, KeyboardInterrupt):
         answer = ""
-    if answer.strip().lower() not in {"y", "yes"}:
-        return
+    if answer.strip().lower() in {"y", "yes"}:
+        _stop(request, hosts, job)
+
+
+def _stop(request: RunRequest, hosts: str, job: str) -> None:
+    """Stops what there is of a job, and says so."""
     done, _view = _run(
         request,
         {"gpu_train_action": "stop", "gpu_train_job": job, "gpu_train_hosts": hosts or None},

@@ -183,7 +183,7 @@ def test_a_crash_after_the_training_is_told_and_is_no_failure(jobs: Any) -> None
 
 
 def test_killed_workers_go_on_and_lose_one_epoch_at_most(jobs: Any) -> None:
-    chosen = random.Random(4)
+    chosen = random.Random(4)  # noqa: S311 (which worker, and when)
     job, kills = jobs("30"), 0
     while kills < 6:
         worker = chosen.randrange(2)
