@@ -8,6 +8,8 @@
     model.fit(..., callbacks=provision_train.callbacks())
     provision_train.finish(model)
 
+Keras 3, which TensorFlow has from 2.16 on, has no `fit` across workers: see `steps`.
+
 Without `provision train` the same script runs by itself, as the only worker. For every TensorFlow
 from 2.4 on, and Python from 3.6 on.
 """
@@ -48,11 +50,19 @@ def strategy():
 
 
 def callbacks():
-    """BackupAndRestore, progress and, on the chief, TensorBoard's logs."""
+    """BackupAndRestore, progress and, on the chief, TensorBoard's logs.
+
+    Raises RuntimeError where `fit` can't train on several workers.
+    """
     import importlib.util
 
     import tensorflow as tf
 
+    if by_steps():
+        raise RuntimeError(
+            "Keras 3 has no fit across workers (https://github.com/keras-team/keras/issues/20585): "
+            "train by provision_train.steps, or install tf_keras and set TF_USE_LEGACY_KERAS=1"
+        )
     made = [_backup(tf), _progress(tf)]
     if number() == 0 and importlib.util.find_spec("tensorboard") is not None:
         made.append(tf.keras.callbacks.TensorBoard(os.path.join(FOLDER, "logs")))
@@ -100,6 +110,76 @@ def _progress(tf):
             _write("progress.json", dict(content, figures=figures))
 
     return Progress()
+
+
+def by_steps():
+    """Whether there are several workers and Keras is 3, whose `fit` fails with them."""
+    import tensorflow as tf
+
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+    several = len(config.get("cluster", {}).get("worker", [])) > 1
+    # Keras 2 says its version where TensorFlow has a Keras of its own, too.
+    return several and not str(getattr(tf.keras, "__version__", "2")).startswith("2")
+
+
+def steps(chosen, model, data, epochs, losses, batch):
+    """Trains a compiled model on all workers, from the epoch after the last backup on.
+
+    What `fit` with `callbacks` does, for Keras 3: by steps of the strategy `chosen`, without
+    metrics. data: a tf.data.Dataset of (features, labels) in global batches of `batch` examples;
+    losses(labels, predictions): a number for each example, as functions of tf.keras.losses return
+    it. Returns the numbers of the epochs that were trained now.
+    """
+    import tensorflow as tf
+
+    optimizer = model.optimizer
+    with chosen.scope():
+        optimizer.build(model.trainable_variables)
+        done = tf.Variable(0, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+    kept = tf.train.Checkpoint(model=model, optimizer=optimizer, done=done)
+    folder = os.path.join(FOLDER, "backup")
+    newest = tf.train.latest_checkpoint(folder)
+    if newest:
+        kept.restore(newest).assert_existing_objects_matched()
+
+    def step(features, labels):
+        with tf.GradientTape() as tape:
+            each = losses(labels, model(features, training=True))
+            # All replicas' gradients are added up.
+            loss = tf.nn.compute_average_loss(each, global_batch_size=batch)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply(gradients, model.trainable_variables)
+        return loss
+
+    @tf.function
+    def together(features, labels):
+        return chosen.reduce("SUM", chosen.run(step, (features, labels)), axis=None)
+
+    progress = _progress(tf)
+    progress.params = {"epochs": epochs}
+    divided = chosen.experimental_distribute_dataset(data)
+    trained = []
+    for epoch in range(int(done.numpy()), epochs):
+        progress.on_epoch_begin(epoch)
+        seen = [together(features, labels) for features, labels in divided]
+        done.assign(epoch + 1)
+        _save(kept, folder)
+        progress.on_epoch_end(epoch, {"loss": sum(map(float, seen)) / max(len(seen), 1)})
+        trained.append(epoch)
+    return trained
+
+
+def _save(kept, folder):
+    """All workers take part in saving, for what they have divided; the chief's is kept.
+
+    The former backup stays until the new one is whole.
+    """
+    import tensorflow as tf
+
+    place = folder if number() == 0 else os.path.join(FOLDER, "not-the-chiefs", "backup")
+    tf.train.CheckpointManager(kept, place, max_to_keep=2).save()
+    if number() != 0:
+        shutil.rmtree(os.path.dirname(place), ignore_errors=True)
 
 
 def finish(model, path="final"):

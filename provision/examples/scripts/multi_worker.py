@@ -72,15 +72,26 @@ with strategy.scope():
 # %% [markdown]
 # ## Training
 # `provision_train.callbacks` are BackupAndRestore, which a restart goes on from, the progress that
-# `provision train --status` shows, and TensorBoard's logs on the first worker. `finish` saves the
+# `provision train --status` shows, and TensorBoard's logs on the first worker. Keras 3 has no `fit`
+# across workers (keras-team/keras#20585); there `provision_train.steps` trains. `finish` saves the
 # model: the job is complete when that is there.
 
 # %%
-callbacks = [] if provision_train is None else provision_train.callbacks()
-history = model.fit(data, epochs=epochs, verbose=0, callbacks=callbacks)
-if history.epoch:
-    accuracy = history.history["accuracy"][-1]
-    print("epoch %d: accuracy %.3f" % (history.epoch[-1] + 1, accuracy))
+if provision_train is not None and provision_train.by_steps():
+
+    def losses(labels, predictions):
+        return tf.keras.losses.sparse_categorical_crossentropy(
+            labels, predictions, from_logits=True
+        )
+
+    trained = provision_train.steps(strategy, model, data, epochs, losses, 64 * replicas)
+else:
+    callbacks = [] if provision_train is None else provision_train.callbacks()
+    trained = model.fit(data, epochs=epochs, verbose=0, callbacks=callbacks).epoch
+if trained:
+    found = model(images[:512]).numpy().argmax(axis=1)
+    accuracy = (found == labels[:512]).mean()
+    print("epoch %d: accuracy %.3f" % (trained[-1] + 1, accuracy))
     assert accuracy > 0.5
 if provision_train is not None:
     provision_train.finish(model)
