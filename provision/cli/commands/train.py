@@ -29,8 +29,9 @@ class Communication(str, enum.Enum):
     ring = "ring"
 
 
-HOSTS = typer.Argument(metavar="[HOSTS]", help="A group or a pattern of the inventory.")
-ARGUMENTS = typer.Argument(metavar="[-- ARGUMENTS]", help="What the script gets.")
+HOSTS = typer.Argument(metavar="HOSTS", help="A group or a pattern of the inventory.")
+# Hidden: typer would show its Python type. The usage line has it.
+ARGUMENTS = typer.Argument(metavar="-- ARGUMENT", hidden=True)
 SCRIPT = typer.Option("--script", metavar="FILE", help="The Python script, on this machine.")
 JOB = typer.Option("--job", metavar="NAME", help="The job's name.  [default: script and time]")
 PORT = typer.Option("--port", metavar="N", help="The workers' port; N+1 is worker 0's second.")
@@ -72,9 +73,10 @@ def train(
     jobs: Annotated[bool, JOBS] = False,
     request: RunRequest,
 ) -> None:
-    """Train with one script on several hosts, and start all workers again where one is killed.
+    """Train with one script on several hosts, as one job.
 
-    The job outlives this command: Ctrl-C asks whether to stop it. Exit code 0 where the training is
+    What follows -- is the script's. All workers are started again where one is killed. The job
+    outlives this command: Ctrl-C asks whether to stop it. Exit code 0 where the training is
     complete, 6 where every worker ended and no final model was named, 4 where it failed.
     """
     told = {

@@ -34,9 +34,9 @@ def test_a_user_that_is_not_there_is_named() -> None:
 
 
 def test_folders_are_below_the_persons_home() -> None:
-    person = account.Account("ada", 7, 7, "/home/ada")
-    assert person.folder("") == "/home/ada/provision-train"
-    assert person.folder("~/x") == "/home/ada/x"
+    person = account.Account("ada", 7, 7, "/homes/ada")
+    assert person.folder("") == "/homes/ada/provision-train"
+    assert person.folder("~/x") == "/homes/ada/x"
     assert person.folder("/data/x") == "/data/x"
 
 
@@ -48,13 +48,13 @@ def test_what_the_person_can_not_do_is_a_refusal(tmp_path: Path) -> None:
 
 
 def test_a_unit_runs_as_the_person_and_outlives_who_kills_it() -> None:
-    person = account.Account("ada", 7, 8, "/home/ada")
-    argv = jobs.command("u.service", person, "j", "/python", "/work")
+    person = account.Account("ada", 7, 8, "/homes/ada")
+    argv = jobs.command("u.service", person, "j", "/python", "/there")
     text = " ".join(argv)
     assert "--uid 7 --gid 8" in text
     assert "--property Restart=on-failure" in text
     assert "--property OOMPolicy=continue" in text
-    assert argv[-5:] == ["/python", "-I", "-B", "/work/.job/supervisor/__main__.py", "/work"]
+    assert argv[-5:] == ["/python", "-I", "-B", "/there/.job/supervisor/__main__.py", "/there"]
     assert "--user" not in argv
 
 

@@ -37,7 +37,7 @@ def test_two_hosts_of_one_address_are_named() -> None:
 def told(**changed: Any) -> dict[str, Any]:
     """A host that is fit for a training."""
     return {
-        "fault": None, "user": "ada", "folder": "/home/ada/provision-train/x", "taken": False,
+        "fault": None, "user": "ada", "folder": "/homes/ada/provision-train/x", "taken": False,
         "tensorflow": "2.9.3", "python": "/opt/tensorflow/x/bin/python", "ports": {},
         "gpus": {"uuids": ["GPU-a", "GPU-b"], "in_use": {}, "error": None}, **changed,
     }  # fmt: skip
