@@ -20,7 +20,7 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
 )
 
 # Playbooks that have such a report instead of a run's.
-PLAYBOOKS = ("doctor.yml", "accept.yml")
+PLAYBOOKS = ("doctor.yml", "accept.yml", "train.yml")
 # Plugins whose play may also be a run's, and has not begun there.
 _waiting: list[Examination] = []
 

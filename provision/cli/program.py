@@ -33,6 +33,7 @@ from provision.cli.commands import (
     roles,
     rollback,
     runs,
+    train,
 )
 from provision.cli.console import err, say
 from provision.errors import ProvisionError
@@ -58,6 +59,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "verify": runs.verify,
     "doctor": doctor.ask_doctor,
     "accept": accept.accept,
+    "train": train.train,
     "evidence": evidence.give_evidence,
     "rollback": rollback.go_back,
     "report": report.write_report,

@@ -22,6 +22,7 @@ NAMES = (
     "check_gpus",
     "one_gpu",
     "mirrored_strategy",
+    "multi_worker",
     "mixed_precision",
     "input_pipeline",
     "checkpoints",

@@ -14,6 +14,8 @@ _SSH = (
     "ServerAliveCountMax=3",
 )
 
+_CALLBACKS = ("report", "doctor", "acceptance", "training")
+
 TEXT = f"""\
 # Made by `provision render`, which writes it again: settings of your own go into the environment.
 [defaults]
@@ -21,7 +23,7 @@ inventory = lab
 # Ours come first; others, such as a dynamic inventory needs, stay where Ansible looks for them.
 collections_path = collections:~/.ansible/collections:/usr/share/ansible/collections
 # Writes report/; see docs/report.md of provision.
-callbacks_enabled = provision.gpu.report, provision.gpu.doctor, provision.gpu.acceptance
+callbacks_enabled = {", ".join(f"provision.gpu.{name}" for name in _CALLBACKS)}
 # With the default of 5 a lab of 50 hosts waits ten times.
 forks = 50
 # The look asks for what it needs; nothing else gathers.

@@ -30,13 +30,22 @@ _CACHE = """\
 # so too. Made by `provision render`; run it with: ansible-playbook cache.yml -i lab"""
 
 
+_TRAIN = """\
+# Trains across hosts: one script on all of them, as the workers of one job. Made by `provision
+# render`; run it with: ansible-playbook train.yml -i lab -e gpu_train_hosts=gpu -e
+# gpu_train_script=train.py
+# With -e gpu_train_action=follow, status or stop and -e gpu_train_job=NAME it comes back to
+# a job."""
+
+
 def render() -> dict[str, bytes]:
-    """site.yml, doctor.yml, accept.yml and cache.yml of a project."""
+    """site.yml, doctor.yml, accept.yml, cache.yml and train.yml of a project."""
     playbooks = {
         "site": ("GPU stack", _SITE),
         "doctor": ("Doctor", _DOCTOR),
         "accept": ("Acceptance", _ACCEPT),
         "cache": ("Artifact cache", _CACHE),
+        "train": ("Training", _TRAIN),
     }
     return {
         f"{playbook}.yml": _PLAYBOOK.format(comment=comment, name=name, playbook=playbook).encode()

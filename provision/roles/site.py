@@ -69,6 +69,22 @@ def _folder(value: object) -> str | None:
     return "it must be an absolute path, as /data"
 
 
+def _home_folder(value: object) -> str | None:
+    """What is wrong with the path of a folder that may begin with `~`, or None."""
+    return None if str(value).startswith("~/") else _folder(value)
+
+
+def _port(value: object) -> str | None:
+    """What is wrong with a port that an ordinary user listens on, or None."""
+    fits = not isinstance(value, int) or 1024 <= value <= 65534
+    return None if fits else "it must be from 1024 to 65534: the next one is needed too"
+
+
+def _restarts(value: object) -> str | None:
+    """What is wrong with a number of restarts, or None."""
+    return "0 for none" if isinstance(value, int) and value < 0 else None
+
+
 def _seconds(value: object) -> str | None:
     """What is wrong with a time-out, or None. Ansible takes 0 for no limit."""
     return "a look needs a limit of at least 10" if isinstance(value, int) and value < 10 else None
@@ -134,6 +150,28 @@ class SiteOptions(Options):
     """The folder from which the host's programs read their data: an acceptance of the level normal
     or long writes a file without a name there, of at most 512 MiB, and measures how fast it is read
     back. No part of the path may be a link. Empty: /var/tmp.
+    """
+    gpu_train_address: str = option("", example="10.1.0.11")
+    """The address at which the other hosts of a training reach this one, for `provision train`.
+    Empty: ansible_host, or the host's name.
+    """
+    gpu_train_user: str = option("", example="ada")
+    """As whom a training runs on the host. Empty: who logs in there, and never root by itself."""
+    gpu_train_folder: str = option("", example="/data/trainings", reads=_home_folder)
+    """The folder of all trainings on the host, where that user can write; ~ is the user's home.
+    Empty: ~/provision-train.
+    """
+    gpu_train_port: int = option(2222, reads=_port)
+    """The port of TensorFlow's workers, the same on each host of a training; worker 0 needs the
+    next one too, for what the workers' supervisors say to each other.
+    """
+    gpu_train_communication: Literal["AUTO", "NCCL", "RING"] = option("AUTO")
+    """How the workers of a training exchange gradients: by NCCL between GPUs, by RING over
+    TensorFlow's own connections, or as TensorFlow chooses.
+    """
+    gpu_train_restarts: int = option(10, reads=_restarts)
+    """How often the workers of a training are started again because one was killed, before that
+    counts as a failure.
     """
     gpu_bundle: str = option("", looked_at=True, example="/media/stick/lab", reads=_bundle)
     """A bundle (`provision bundle`) from which the host takes everything that it would fetch: its

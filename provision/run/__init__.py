@@ -20,6 +20,7 @@ from provision.run.playbook import (
 )
 from provision.run.process import Event, Tail
 from provision.run.programs import environment, find_program
+from provision.run.training import Training, train
 
 __all__ = [
     "ACCEPTANCE",
@@ -30,6 +31,7 @@ __all__ = [
     "Options",
     "Outcome",
     "Tail",
+    "Training",
     "ansible",
     "answer",
     "arguments",
@@ -41,4 +43,5 @@ __all__ = [
     "outcome_code",
     "run_playbook",
     "sourced",
+    "train",
 ]

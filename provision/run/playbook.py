@@ -52,13 +52,13 @@ def run_playbook(
     """
     tree = tree.resolve()
     missing = "is not a rendered project: there is no site.yml"
-    command = _command(tree, "site.yml", missing, options or Options(), mode)
+    argv = command(tree, "site.yml", missing, options or Options(), mode)
     folder = run_folder(tree / "report", mode)
     log = folder / "ansible.log"
     env = {**environment(tree), "PROVISION_REPORT_DIR": str(folder)}
     with log.open("wb") as stream:
         ended, interrupted = supervise(
-            command,
+            argv,
             env,
             stream if quiet else None,
             folder / "events.jsonl",
@@ -111,14 +111,14 @@ def examine(
     tree = tree.resolve()
     book = f"{examination.playbook}.yml"
     missing = f"there is no {book}: no project, or rendered by an earlier version"
-    command = _command(tree, book, missing, options, "apply")
+    argv = command(tree, book, missing, options, "apply")
     folder = report_folder(tree)
     log = folder / "ansible.log"
     path = folder / examination.report
     path.unlink(missing_ok=True)
     with log.open("wb") as stream:
         ended, interrupted = supervise(
-            command,
+            argv,
             environment(tree),
             stream if quiet else None,
             folder / f"{path.stem}-events.jsonl",
@@ -154,9 +154,7 @@ def outcome_code(report: Report | None, ansible_exit: int, interrupted: bool) ->
     return code
 
 
-def _command(
-    tree: Path, playbook: str, missing: str, options: Options, mode: Mode
-) -> Sequence[str]:
+def command(tree: Path, playbook: str, missing: str, options: Options, mode: Mode) -> Sequence[str]:
     """ansible-playbook's command for a playbook of the tree; `missing`: the error without it."""
     path = tree / playbook
     if not path.is_file():

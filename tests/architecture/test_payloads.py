@@ -60,7 +60,7 @@ for name in sys.argv[1:]:
 json.dump(sizes, sys.stdout)
 """
 # Their action plugins send no module of the collection's own.
-PIPED = {"gpu_acceptance_judge", "gpu_hold", "gpu_state"}
+PIPED = {"gpu_acceptance_judge", "gpu_hold", "gpu_state", "gpu_training_plan"}
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,10 @@ LONGEST = (
     "test_virtual.py", "test_refusals.py", "test_lab.py",
 )  # fmt: skip
 # They share the hosts of `spine`, which one worker then brings from bare to proven, once.
-ON_SPINE = {"test_spine.py", "test_evidence.py", "test_checks_red.py", "test_examples.py"}
+ON_SPINE = {
+    "test_spine.py", "test_evidence.py", "test_checks_red.py", "test_examples.py",
+    "test_train.py",
+}  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -33,6 +33,7 @@ SAYS = {
     "check_gpus": r"^CPU:0: \d+ GFLOP/s, largest relative error \S+e-0[4-9]$",
     "one_gpu": r"^CPU:0: \d+ images/s, accuracy \d\.\d+$",
     "mirrored_strategy": r"^2 x CPU: \d+ images/s, accuracy \d\.\d+$",
+    "multi_worker": r"^1 replica on a CPU \(no GPU\)\n(.*\n)*epoch 5: accuracy \d\.\d+$",
     "mixed_precision": r"^CPU, mixed_float16: \d+ images/s, accuracy \d\.\d+$",
     "input_pipeline": r"^and cached: \d+ images/s, trained on the CPU$",
     "checkpoints": r"^interrupted in epoch 3\n(.*\n)*  epoch 3: accuracy",

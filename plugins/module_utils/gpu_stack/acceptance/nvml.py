@@ -8,6 +8,7 @@ install, 390, or is left out where a library lacks it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 
 from ..type_checking import TYPE_CHECKING
@@ -156,6 +157,21 @@ def read(name: str = LIBRARY) -> dict[str, Any]:
                 )
                 facts["topology"]["{0}-{1}".format(first, second)] = LEVELS.get(level)
     return facts
+
+
+def uuids(name: str = LIBRARY) -> list[str]:
+    """The UUIDs of the GPUs that NVML counts, without those that are lost; none without NVML."""
+    found = []
+    try:
+        library = Library(name)
+        for index in range(library.numbers("nvmlDeviceGetCount_v2") or 0):
+            handle = ctypes.c_void_p()
+            with contextlib.suppress(NvmlError):
+                library.call("nvmlDeviceGetHandleByIndex_v2", index, ctypes.byref(handle))
+                found.append(library.text("nvmlDeviceGetUUID", handle) or "")
+    except (OSError, NvmlError):
+        pass
+    return [uuid for uuid in found if uuid]
 
 
 def at_work(uuid: str, name: str = LIBRARY) -> list[int]:

@@ -1,0 +1,172 @@
+"""Passes a training's steps their arguments, and follows a job on the controller."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components import tensorflow
+from ansible_collections.provision.gpu.plugins.plugin_utils import (
+    host_options,
+    training,
+)
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain
+
+# Seconds: of one question for news, and between questions where a host does not answer.
+WAIT, AGAIN = 5.0, 5.0
+# Questions without an answer after which a host counts as out of reach.
+PATIENCE = 12
+# Bytes of the output before now that are shown to who comes back.
+BEFORE = 4000
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
+    """Runs the module of the same name, and `follow` by asking it again and again."""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        known = task_vars or {}
+        step = self._task.args.get("step")
+        plan = plain((known.get("gpu_training_asked") or {}).get("asked") or {})
+        if not plan:
+            return self._module(dict(self._task.args), known)
+        host = str(known["inventory_hostname"])
+        common = {
+            "job": plan["job"],
+            "host": host,
+            "user": str(self._value(known, "gpu_train_user") or ""),
+            "folder": str(self._value(known, "gpu_train_folder") or ""),
+        }
+        if step == "follow":
+            return {**result, "changed": False, "training": self._follow(known, plan, common)}
+        more = {"step": step, **common}
+        if plan["action"] == "start":
+            more.update(self._of_start(known, plan, step, plan["hosts"].index(host)))
+        return self._module(more, known)
+
+    def _value(self, known: dict[str, Any], name: str) -> Any:
+        return host_options.plain(self._templar.template(known[name])) if name in known else None
+
+    def _module(self, arguments: dict[str, Any], known: dict[str, Any]) -> Any:
+        return self._execute_module(
+            module_name="provision.gpu.gpu_training", module_args=arguments, task_vars=known
+        )
+
+    def _of_start(
+        self, known: dict[str, Any], plan: dict[str, Any], step: str, worker: int
+    ) -> dict[str, Any]:
+        """The arguments of the steps until a worker has started."""
+        options = host_options.of_host(self._templar, known, ("tensorflow_root",))
+        more: dict[str, Any] = {
+            "worker": worker,
+            "token": plan["token"],
+            "ports": training.ports(plan, worker),
+            "tensorflow_root": tensorflow.root_of(options),
+        }
+        if step == "reach":
+            more["places"] = training.places(plan, worker)
+        if step == "start":
+            python = str(known["gpu_training_look"]["training"]["python"])
+            more.update(
+                python=python,
+                given=training.given(plan, worker, python),
+                files=training.files(plan),
+                secret=_secret(_folder(known, plan["job"])),
+            )
+        return more
+
+    def _follow(
+        self, known: dict[str, Any], plan: dict[str, Any], common: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Writes what the worker prints to the project's report/, until its job ends.
+
+        Ctrl-C ends this, and not the job.
+        """
+        folder = _folder(known, plan["job"])
+        watch = Watch(self._display, folder, common["host"])
+        # Who has started the job sees all; who comes back, the last of it.
+        offset = 0 if plan["action"] == "start" else -BEFORE
+        since, silent = None, 0
+        while True:
+            answer = self._module(
+                {**common, "step": "read", "offset": offset, "since": since, "wait": WAIT}, known
+            )
+            if answer.get("failed") or "training" not in answer:
+                silent += 1
+                if silent > PATIENCE:
+                    words = str(answer.get("msg") or answer.get("module_stderr") or "no answer")
+                    raise AnsibleActionFail(
+                        f"it can't be asked any more; the job goes on there: {words[:500]}"
+                    )
+                time.sleep(AGAIN)
+                continue
+            told, silent = plain(answer["training"]), 0
+            if not told["found"]:
+                return {"found": False}
+            watch.show(told)
+            offset, since = told["offset"], told["told"]["written"]
+            if not told["active"] and not told["log"]:
+                return {"told": told["told"], "active": False}
+
+
+class Watch:
+    """What is new of a host's worker, for the log and for who watches."""
+
+    def __init__(self, display: Any, folder: Path, host: str) -> None:
+        self._display, self._host = display, host
+        self._log = folder / f"{host}.log"
+        self._last: dict[str, Any] = {}
+
+    def show(self, told: dict[str, Any]) -> None:
+        """Passes on the new lines, and what else has changed."""
+        worker = told["told"]["worker"]
+        lines = [_printable(line) for line in told["log"].splitlines()]
+        with self._log.open("a", encoding="utf-8") as stream:
+            stream.writelines(line + "\n" for line in lines)
+        for line in lines:
+            self._say({"event": "line", "text": line}, worker)
+        state = {key: told["told"][key] for key in ("verdict", "reason", "generation", "progress")}
+        state["restarts"] = (told["told"].get("board") or {}).get("history") or []
+        if state != self._last:
+            self._say({"event": "state", **state}, worker)
+            self._last = state
+
+    def _say(self, event: dict[str, Any], worker: int) -> None:
+        training.say({**event, "worker": worker, "host": self._host})
+        if not os.environ.get("PROVISION_LIVE") and event["event"] == "line":
+            self._display.display(f"{worker} {self._host}: {event['text']}")
+
+
+def _printable(line: str) -> str:
+    """A user's program wrote it, and it is shown on an administrator's terminal."""
+    return "".join(c if c.isprintable() or c == "\t" else "?" for c in line)
+
+
+def _folder(known: dict[str, Any], job: str) -> Path:
+    """Where the controller keeps what it has seen of a job."""
+    folder: Path = training.home(known) / "training" / job
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _secret(folder: Path) -> str:
+    """The job's secret: made by the first worker's task that asks, and read by the others.
+
+    No variable of Ansible's holds it: those are shown with -v.
+    """
+    path = folder / "secret"
+    fresh = folder / f".secret.{os.getpid()}"
+    fresh.write_text("")
+    fresh.chmod(0o600)
+    fresh.write_text(os.urandom(32).hex())
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        pass
+    finally:
+        fresh.unlink()
+    return path.read_text("utf-8").strip()

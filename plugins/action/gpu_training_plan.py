@@ -1,0 +1,95 @@
+"""Judges a training across hosts on the controller: what is asked, what hosts say, how it ended."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.training import judge, outcome
+from ansible_collections.provision.gpu.plugins.plugin_utils import training
+from ansible_collections.provision.gpu.plugins.plugin_utils.host_options import plain
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain as answer_of
+
+# Each host's own; the others are the play's.
+OF_HOST = ("gpu_stack", "gpu_train_address", "ansible_host")
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
+    """Runs nothing on a host."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(
+            {"step": {"type": "str", "choices": ["asked", "judge", "ended"], "required": True}}
+        )
+        known = task_vars or {}
+        names = [str(name) for name in known["ansible_play_hosts_all"]]
+        step = options["step"]
+        result["changed"] = False
+        if step == "asked":
+            result["asked"] = self._asked(known, names)
+        elif step == "judge":
+            self._judge(known, names)
+        else:
+            result["outcome"] = found = self._ended(known, names)
+            if found["state"] in outcome.BROKEN:
+                result.update(failed=True, msg=found["words"])
+        return result
+
+    def _asked(self, known: dict[str, Any], names: list[str]) -> dict[str, Any]:
+        variables = {
+            name: plain(self._templar.template(value))
+            for name, value in known.items()
+            if name.startswith("gpu_train") or name in ("gpu_accept_in_use", "playbook_dir")
+        }
+        hosts = [
+            {
+                name: plain(known["hostvars"][host][name])
+                for name in OF_HOST
+                if name in known["hostvars"][host]
+            }
+            for host in names
+        ]
+        try:
+            found = training.asked(variables, hosts, names, time.time())
+        except training.AskedError as error:
+            raise AnsibleActionFail(str(error)) from None
+        training.say({"event": "job", "job": found["job"], "action": found["action"]})
+        return {**found, "token": os.urandom(8).hex()}
+
+    def _judge(self, known: dict[str, Any], names: list[str]) -> None:
+        plan = answer_of(known["gpu_training_asked"]["asked"])
+        looks = _answers(known, names, "gpu_training_look")
+        faults = judge.looks(looks, plan["gpus"], plan["in_use"], plan["resume"])
+        if not faults:
+            faults = judge.reached(_answers(known, names, "gpu_training_reach"))
+        if faults:
+            raise AnsibleActionFail("nothing was started:\n" + "\n".join(faults))
+
+    def _ended(self, known: dict[str, Any], names: list[str]) -> dict[str, Any]:
+        plan = answer_of(known["gpu_training_asked"]["asked"])
+        for register in ("gpu_training_followed", "gpu_training_status", "gpu_training_stopped"):
+            answers = _answers(known, names, register)
+            if answers:
+                break
+        else:
+            register = "gpu_training_started"
+        found: dict[str, Any] = outcome.of(plan, register.rpartition("_")[2], answers)
+        return found
+
+
+def _answers(known: dict[str, Any], names: list[str], register: str) -> dict[str, Any]:
+    """{host: what the module said}, of the hosts that said something."""
+    found = {}
+    for name in names:
+        registered = known["hostvars"].raw_get(name).get(register) or {}
+        if "training" in registered:
+            found[name] = answer_of(registered["training"])
+    return found

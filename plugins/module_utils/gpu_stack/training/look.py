@@ -1,0 +1,66 @@
+"""What a host says before a job starts on it; it gets a listener for some seconds, and no more."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+from ..acceptance import bounded, machine, nvml
+from ..components import tensorflow
+from ..host import platform
+from ..host.refusal import RefusalError
+from ..type_checking import TYPE_CHECKING
+from . import account, ports
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..host.context import Context
+
+
+def look(context: Context, params: dict[str, Any]) -> dict[str, Any]:
+    """{user, tensorflow, python, ports, gpus, simulated, folder, taken, fault} of this host.
+
+    params: job, worker, ports, token, user, folder, tensorflow_root. fault: why there is no user
+    or folder. taken: whether a job of this name is there already.
+    """
+    facts: dict[str, Any] = {
+        "fault": None, "user": None, "folder": None, "taken": False, "ports": {},
+        "simulated": bool(platform.simulated_gpu(context)),
+        "gpus": gpus(context), **environment(context, params["tensorflow_root"]),
+    }  # fmt: skip
+    try:
+        person = account.of(params["user"])
+        facts["user"] = person.name
+        facts["folder"] = os.path.join(person.folder(params["folder"]), params["job"])
+        work = os.path.join(facts["folder"], "worker-{0}".format(params["worker"]))
+        facts["taken"] = person.do(functools.partial(os.path.lexists, work + "/.job"))
+        facts["ports"] = ports.listen(context, params["ports"], params["token"], person.identity)
+    except RefusalError as error:
+        facts["fault"] = str(error)
+    return facts
+
+
+def environment(context: Context, root: str) -> dict[str, str | None]:
+    """{tensorflow, python}: the version of the finished venv in use, and its interpreter.
+
+    By its own path and not by `current`, which a run may turn to another while the job runs.
+    """
+    venv = context.resolve(root + "/current")
+    marker = tensorflow.marker(context, (venv or root) + "/" + tensorflow.MARKER)
+    if venv is None or marker is None or not context.exists(venv + "/bin/python"):
+        return {"tensorflow": None, "python": None}
+    return {"tensorflow": str(marker.get("version")), "python": venv + "/bin/python"}
+
+
+def gpus(context: Context) -> dict[str, Any]:
+    """{uuids, in_use, error}: the GPUs in NVML's order; {UUID: who computes there, in words}."""
+    try:
+        uuids = bounded.call(nvml.uuids, machine.NVML_PATIENCE)
+    except (bounded.SilentError, bounded.EndedError) as error:
+        return {"uuids": [], "in_use": {}, "error": "NVML does not answer: {0}".format(error)}
+    return {
+        "uuids": uuids,
+        "in_use": machine.strangers(context, uuids) if uuids else {},
+        "error": None,
+    }

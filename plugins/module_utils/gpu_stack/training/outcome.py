@@ -1,0 +1,104 @@
+"""How a job is, by what its workers' supervisors have written down. Pure."""
+
+from __future__ import annotations
+
+from ..type_checking import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+# As the supervisors say it (verdicts.py of the supervisor), and what is to be said besides.
+COMPLETE, ENDED, FAILED, STOPPED = "complete", "ended", "failed", "stopped"
+RUNNING, UNKNOWN, LOST = "running", "unknown", "lost"
+# Not what was wanted: a play ends with an error.
+BROKEN = (ENDED, FAILED, UNKNOWN, LOST)
+
+
+def of(plan: dict[str, Any], after: str, answers: dict[str, Any]) -> dict[str, Any]:
+    """{job, state, words, workers, jobs} after following, a status, a stop, or a start."""
+    found: dict[str, Any] = {"job": plan["job"], "workers": {}, "jobs": {}}
+    if after == "started":
+        return dict(found, state=RUNNING, words="the job {0} was started".format(plan["job"]))
+    if after == "status" and not plan["job"]:
+        found["jobs"] = _jobs(answers)
+        return dict(found, state=COMPLETE, words="{0} jobs".format(len(found["jobs"])))
+    told = {host: entry for host, entry in answers.items() if entry and entry.get("told")}
+    found["workers"] = {host: entry["told"] for host, entry in told.items()}
+    if not told:
+        words = "no host of these knows a job {0}".format(plan["job"])
+        return dict(found, state=UNKNOWN, words=words)
+    state, words = state_of(told)
+    return dict(found, state=state, words="{0}: {1}".format(plan["job"], words))
+
+
+def state_of(told: dict[str, dict[str, Any]]) -> tuple[str, str]:
+    """(state, words) of a job, of what is known of its workers: {host: {told, active}}."""
+    ends = [
+        (entry["told"]["worker"] or 0, entry["told"]["verdict"], entry["told"]["reason"])
+        for entry in told.values()
+        if entry["told"]["verdict"]
+    ]
+    chief = next((entry for entry in told.values() if entry["told"]["worker"] == 0), None)
+    mark = (chief or {}).get("told", {}).get("mark") or {}
+    if ends:
+        # The board's own word, where it is here; the others have theirs from it.
+        _worker, verdict, reason = min(ends)
+        words = verdict
+        if verdict == COMPLETE and mark:
+            words = "complete: {0}".format(mark["model"])
+        return verdict, words + (": " + reason if reason else "")
+    if any(entry.get("active") for entry in told.values()):
+        return RUNNING, "running" + progress(chief["told"] if chief else {})
+    hosts = ", ".join(sorted(told))
+    return LOST, "its supervisors are gone without a word, as after a reboot, on {0}".format(hosts)
+
+
+def progress(told: dict[str, Any]) -> str:
+    """ ", epoch 3 of 10, 1 restart"."""
+    words = ""
+    known = told.get("progress") or {}
+    if known:
+        words += ", epoch {0} of {1}".format(known.get("epoch"), known.get("epochs"))
+    restarts = (told.get("board") or {}).get("restarts")
+    if restarts:
+        words += ", {0} restart{1}".format(restarts, "" if restarts == 1 else "s")
+    return words
+
+
+def _jobs(answers: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """{job: {state, hosts}} of the lists that the hosts gave."""
+    found: dict[str, Any] = {}
+    for host, entries in answers.items():
+        for entry in entries:
+            job = found.setdefault(entry["job"], {"hosts": [], "verdict": "", "epoch": None})
+            job["hosts"].append(host)
+            job["verdict"] = job["verdict"] or entry["verdict"]
+            if entry["worker"] == 0 and entry["progress"]:
+                job["epoch"] = entry["progress"].get("epoch")
+    return found
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+    """The lines about report/training.json: what failed, how the job is, what to do with it."""
+    text: list[str] = report["refused"].splitlines()
+    for name, host in sorted(report["hosts"].items()):
+        if host["message"]:
+            text.append("{0}: {1}".format(name, host["status"]))
+            text += ["  " + line for line in host["message"].splitlines()]
+    found = report["outcome"]
+    if not found:
+        return text
+    text.append(found["words"])
+    for job, known in sorted(found["jobs"].items()):
+        epoch = "" if known["epoch"] is None else ", epoch {0}".format(known["epoch"])
+        state = known["verdict"] or "running, or lost"
+        text.append("  {0}: {1}{2} ({3})".format(job, state, epoch, ", ".join(known["hosts"])))
+    for host, told in sorted(found["workers"].items(), key=lambda pair: pair[1]["worker"] or 0):
+        text.append("  worker {0} on {1}: {2}{3}".format(
+            told["worker"], host, told["work"], progress({"progress": told["progress"]})
+        ))  # fmt: skip
+        for cause in (told.get("board") or {}).get("history") or []:
+            text.append("    try {0}: worker {1} on {2} {3}".format(
+                cause["generation"] + 1, cause["worker"], cause["host"], cause["words"]
+            ))  # fmt: skip
+    return text

@@ -1,0 +1,249 @@
+"""Keeps one worker of a training across hosts: starts it, tells how it ends, starts it again.
+
+Started by systemd as the person whose job it is; argument: the worker's folder. Worker 0's also has
+the board (board.py), by which all decide together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tarfile
+import threading
+import time
+
+from . import backup, board, verdicts, wire, worker
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+# Seconds between two words with the board.
+TURN = 0.3
+# Until a supervisor that can't reach the board gives up: at the start, and later.
+ALONE = {False: 150.0, True: board.RETURN}
+# Until the board goes whose end not all know yet.
+LINGER = 60.0
+
+
+def read(path: str) -> Any:
+    """The content of a JSON file; None without one."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return json.load(stream)
+    except (OSError, ValueError):
+        return None
+
+
+def write(path: str, content: Any) -> None:
+    """Atomically: who watches sees the old or the new."""
+    with open(path + ".new", "w", encoding="utf-8") as stream:
+        json.dump(content, stream)
+    os.replace(path + ".new", path)
+
+
+class Supervisor:
+    """Of the worker whose folder this is."""
+
+    def __init__(self, work: str) -> None:
+        self.place = os.path.join(work, ".job")
+        self.job: dict[str, Any] = dict(read(os.path.join(self.place, "job.json")), work=work)
+        self.number: int = self.job["worker"]
+        self.worker = worker.Worker(self.job, os.path.join(work, "output.log"))
+        self.ready: int | None = None
+        self.over = False
+        self.asked_to_stop = False
+        self.board: board.Board | None = None
+        self._lock = threading.Lock()
+        self._packed: int | None = None
+        self._begun = False
+        self._written: Any = None
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.place, name)
+
+    def run(self) -> int:
+        """Until the job ends; returns the supervisor's own exit code."""
+        signal.signal(signal.SIGTERM, self._terminated)
+        self._take_up(read(self.path("state.json")) or {})
+        server = None
+        if self.number == 0:
+            server = wire.Server(self.job["board"][1], self.job["secret"], self._reply)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        answer = self._until_the_end()
+        self.worker.stop()
+        self.over = True
+        self._note(answer)
+        self._say_goodbye()
+        if server is not None:
+            server.shutdown()
+        return 0
+
+    def _terminated(self, _number: int, _frame: object) -> None:
+        self.asked_to_stop = True
+
+    def _take_up(self, former: dict[str, Any]) -> None:
+        """Goes on where a supervisor was that has been killed."""
+        running = former.get("running")
+        if self.number == 0:
+            self.board = board.Board(self.job["hosts"], self.job["restarts"], time.monotonic())
+            told = former.get("board")
+            if told and not told.get("verdict"):
+                self.board.take_up(told["generation"], told["restarts"], told["history"])
+            # What a try of the same number has packed may be older.
+            self._packed = None
+        elif running is not None:
+            self.worker.lost(running)
+
+    def _until_the_end(self) -> dict[str, Any]:
+        """Does what the board says until that is the end; returns its last answer."""
+        heard = time.monotonic()
+        while True:
+            try:
+                answer = self._tell()
+                heard = time.monotonic()
+            except wire.WireError as error:
+                if time.monotonic() - heard > ALONE[self._begun]:
+                    return self._alone(str(error))
+                if self._is_asked_to_stop():
+                    return self._alone("asked to stop, and worker 0 does not answer")
+                time.sleep(TURN)
+                continue
+            if answer["do"] == board.END:
+                return answer
+            if answer["do"] == board.PREPARE:
+                self._prepare(answer["generation"])
+            elif self.ready == answer["generation"] and self.worker.generation != self.ready:
+                self.worker.start(answer["generation"])
+                self._begun = True
+            self._note(answer)
+            time.sleep(TURN)
+
+    def _alone(self, why: str) -> dict[str, Any]:
+        reason = "worker 0 on {0} is not heard: {1}".format(self.job["hosts"][0], why)
+        return {"do": board.END, "generation": 0, "verdict": verdicts.FAILED, "reason": reason}
+
+    def report(self) -> dict[str, Any]:
+        """What the board hears of this worker."""
+        code = self.worker.code()
+        ended = None if code is None else {"generation": self.worker.generation, "code": code}
+        return {
+            "ready": self.ready,
+            "running": self.worker.generation if self.worker.is_running() else None,
+            "ended": ended,
+            "pid": self.worker.pid() if self.worker.is_running() else None,
+            "progress": read(self.path("progress.json")),
+            "mark": self._mark() if self.number == 0 else None,
+            "stop": self._is_asked_to_stop(),
+            "over": self.over,
+        }
+
+    def _is_asked_to_stop(self) -> bool:
+        return self.asked_to_stop or os.path.exists(self.path("stop"))
+
+    def _mark(self) -> dict[str, Any] | None:
+        """What says that the training is complete: the helper's mark, or the file that was named.
+
+        A mark counts with the model that it names.
+        """
+        mark = read(self.path("complete.json"))
+        if isinstance(mark, dict) and os.path.exists(str(mark.get("model"))):
+            return mark
+        final = self.job.get("final")
+        path = os.path.join(self.job["work"], final) if final else ""
+        # A file that still grows is named by a worker that still runs.
+        if final and os.path.exists(path) and self.worker.code() is not None:
+            return {"model": path}
+        return None
+
+    def _tell(self) -> dict[str, Any]:
+        """The board's answer to this worker's report. Raises wire.WireError."""
+        report = self.report()
+        if self.board is not None:
+            with self._lock:
+                return self.board.answer(self.number, report, time.monotonic())
+        question = {"worker": self.number, "report": report}
+        address = (self.job["board"][0], self.job["board"][1])
+        answer: dict[str, Any] = wire.ask(address, self.job["secret"], question)
+        return answer
+
+    def _reply(self, question: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+        """What another supervisor is told, and the file that it asks for."""
+        with self._lock:
+            if "backup" in question:
+                if self._packed != question["backup"] or self.ready != self._packed:
+                    return {"wait": True}, os.devnull
+                return {"wait": False}, self.path("backup.tar")
+            told = self._board().answer(question["worker"], question["report"], time.monotonic())
+            return told, None
+
+    def _board(self) -> board.Board:
+        """Worker 0's."""
+        if self.board is None:
+            raise RuntimeError("only worker 0 has the board")
+        return self.board
+
+    def _prepare(self, generation: int) -> None:
+        """Ends the worker of the former try, and takes what worker 0 has backed up."""
+        if self.ready == generation:
+            return
+        self.worker.stop()
+        archive = self.path("backup.tar")
+        try:
+            if self.number == 0:
+                backup.pack(self.job["work"], archive)
+                with self._lock:
+                    self._packed = self.ready = generation
+                return
+            address = (self.job["board"][0], self.job["board"][1])
+            question = {"backup": generation}
+            if wire.ask(address, self.job["secret"], question, target=archive)["wait"]:
+                return
+            backup.unpack(archive, self.job["work"])
+            os.remove(archive)
+            self.ready = generation
+        except (wire.WireError, OSError, tarfile.TarError) as error:
+            # Tried again: the board ends a job for which this lasts.
+            sys.stderr.write("the backup did not come: {0}\n".format(error))
+
+    def _note(self, answer: dict[str, Any]) -> None:
+        """Writes down what a person who comes back, or the next supervisor, must know."""
+        state = {
+            "worker": self.number, "answer": answer, **self.report(),
+            "board": self._board_state() if self.board is not None else None,
+        }  # fmt: skip
+        if state != self._written:
+            write(self.path("state.json"), dict(state, written=time.time()))
+            self._written = state
+
+    def _board_state(self) -> dict[str, Any]:
+        with self._lock:
+            known = self._board()
+            return {
+                "generation": known.generation, "restarts": known.restarts,
+                "history": known.history, "verdict": known.verdict, "reason": known.reason,
+                "workers": [known.reports.get(n) for n in range(len(known.hosts))],
+            }  # fmt: skip
+
+    def _say_goodbye(self) -> None:
+        """The board stays until all know of the end; the others say once that they do."""
+        deadline = time.monotonic() + LINGER
+        while time.monotonic() < deadline:
+            try:
+                answer = self._tell()
+                self._note(answer)
+            except wire.WireError:
+                return
+            if self.board is None or self.board.is_known_to_all():
+                return
+            time.sleep(TURN)
+
+
+def main() -> int:
+    return Supervisor(os.path.abspath(sys.argv[1])).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""The process of one worker: how it is started, watched and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+
+from . import verdicts
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any, Mapping
+
+# Seconds between SIGTERM and SIGKILL.
+GRACE = 5.0
+
+
+def variables(job: Mapping[str, Any], inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a worker: the unit's own, TF_CONFIG, and what the helper reads."""
+    state = os.path.join(job["work"], ".job")
+    return {
+        **inherited,
+        **{str(name): str(value) for name, value in job["environment"].items()},
+        "TF_CONFIG": job["tf_config"],
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, [os.path.join(state, "helper"), inherited.get("PYTHONPATH")])
+        ),
+        "PYTHONUNBUFFERED": "1",
+        "PROVISION_TRAINING": job["work"],
+        "PROVISION_TRAINING_JOB": job["job"],
+        "PROVISION_TRAINING_COMMUNICATION": job["communication"],
+    }
+
+
+class Worker:
+    """The process of a try; `log` gets what it prints."""
+
+    def __init__(self, job: Mapping[str, Any], log: str) -> None:
+        self.job, self.log = job, log
+        self.generation: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        # Said to have ended before it began, as where a supervisor was killed with it.
+        self._lost: int | None = None
+
+    def start(self, generation: int) -> None:
+        self.generation, self._lost = generation, None
+        with open(self.log, "ab") as stream:
+            stream.write("=== try {0}\n".format(generation + 1).encode())
+            stream.flush()
+            try:
+                self._process = subprocess.Popen(
+                    [self.job["python"], "-u", self.job["script"], *self.job["arguments"]],
+                    cwd=self.job["work"],
+                    env=variables(self.job, os.environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=subprocess.STDOUT,
+                    # Whatever it has started ends with it.
+                    start_new_session=True,
+                )
+            except OSError as error:
+                stream.write("{0}\n".format(error).encode())
+                self._lost = 127 if isinstance(error, FileNotFoundError) else 126
+
+    def lost(self, generation: int) -> None:
+        """The try was running when this worker's supervisor was killed, and its process with it."""
+        self.generation, self._lost = generation, 137
+
+    def code(self) -> int | None:
+        """The exit code; None while it runs, and where it has not been started."""
+        if self._lost is not None:
+            return self._lost
+        if self._process is None:
+            return None
+        status = self._process.poll()
+        return None if status is None else verdicts.exit_code(status)
+
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> None:
+        """Ends the process and all of its group: SIGTERM, then SIGKILL."""
+        if self._process is None:
+            return
+        for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, GRACE)):
+            deadline = time.monotonic() + patience
+            _signal(self._process.pid, number)
+            while self._process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+        # What it has left behind in its group.
+        _signal(self._process.pid, signal.SIGKILL)
+
+
+def _signal(group: int, number: int) -> None:
+    with contextlib.suppress(OSError):  # nobody is left
+        os.killpg(group, number)

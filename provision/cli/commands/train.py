@@ -1,0 +1,231 @@
+"""`provision train`: one script on several hosts as one job, and the way back to it."""
+
+from __future__ import annotations
+
+import enum
+import json
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from provision import collection, run
+from provision.cli import running
+from provision.cli.console import err, print_json, say, shell_word
+from provision.cli.run_options import RunRequest, takes_run_options
+from provision.errors import InputError
+from provision.run import Event
+
+
+class Communication(str, enum.Enum):
+    """How workers exchange gradients: training/judge.py in the collection."""
+
+    auto = "auto"
+    nccl = "nccl"
+    ring = "ring"
+
+
+HOSTS = typer.Argument(metavar="HOSTS", help="A group or a pattern of the inventory.")
+# Hidden: typer would show its Python type. The usage line has it.
+ARGUMENTS = typer.Argument(metavar="-- ARGUMENT", hidden=True)
+SCRIPT = typer.Option("--script", metavar="FILE", help="The Python script, on this machine.")
+JOB = typer.Option("--job", metavar="NAME", help="The job's name.  [default: script and time]")
+PORT = typer.Option("--port", metavar="N", help="The workers' port; N+1 is worker 0's second.")
+KIND = typer.Option("--communication", help="How gradients are exchanged.  [default: auto]")
+GPUS = typer.Option("--gpus", metavar="LIST", help="Numbers of GPUs, as 0,1.  [default: all]")
+USER = typer.Option("--user", metavar="NAME", help="As whom.  [default: who logs in there]")
+RESTARTS = typer.Option(
+    "--restarts", metavar="N", min=0, help="How often all are started again.  [default: 10]"
+)
+FINAL = typer.Option(
+    "--final", metavar="PATH", help="What is there when a script without our helper is complete."
+)
+RESUME = typer.Option("--resume", help="Go on with a job of this name that is over.")
+DETACH = typer.Option("--detach", "-d", help="Start it, and do not watch.")
+FOLLOW = typer.Option("--follow", metavar="JOB", help="Watch a job again.")
+STATUS = typer.Option("--status", metavar="JOB", help="Say how a job is.")
+STOP = typer.Option("--stop", metavar="JOB", help="Stop all workers of a job.")
+JOBS = typer.Option("--jobs", help="List the jobs of the hosts.")
+
+
+@takes_run_options(without={"tags", "skip_tags", "deep"})
+def train(
+    *,
+    hosts: Annotated[str, HOSTS] = "",
+    arguments: Annotated[list[str] | None, ARGUMENTS] = None,
+    script: Annotated[Path | None, SCRIPT] = None,
+    job: Annotated[str | None, JOB] = None,
+    port: Annotated[int | None, PORT] = None,
+    communication: Annotated[Communication | None, KIND] = None,
+    gpus: Annotated[str | None, GPUS] = None,
+    user: Annotated[str | None, USER] = None,
+    restarts: Annotated[int | None, RESTARTS] = None,
+    final: Annotated[str | None, FINAL] = None,
+    resume: Annotated[bool, RESUME] = False,
+    detach: Annotated[bool, DETACH] = False,
+    follow: Annotated[str | None, FOLLOW] = None,
+    status: Annotated[str | None, STATUS] = None,
+    stop: Annotated[str | None, STOP] = None,
+    jobs: Annotated[bool, JOBS] = False,
+    request: RunRequest,
+) -> None:
+    """Train with one script on several hosts, as one job.
+
+    What follows -- is the script's. All workers are started again where one is killed. The job
+    outlives this command: Ctrl-C asks whether to stop it. Exit code 0 where the training is
+    complete, 6 where every worker ended and no final model was named, 4 where it failed.
+    """
+    told = {
+        "gpu_train_hosts": hosts or None,
+        "gpu_train_arguments": arguments or None,
+        "gpu_train_script": None if script is None else str(script.expanduser().absolute()),
+        "gpu_train_job": job,
+        "gpu_train_port": port,
+        "gpu_train_communication": communication and communication.value,
+        "gpu_train_gpus": gpus,
+        "gpu_train_user": user,
+        "gpu_train_restarts": restarts,
+        "gpu_train_final": final,
+        "gpu_train_resume": resume or None,
+        "gpu_train_follow": False if detach else None,
+    }
+    action = _action(told, {"follow": follow, "status": status, "stop": stop}, jobs=jobs)
+    running.check_fresh(request.project)
+    done, view = _run(request, {**told, **action})
+    if done.interrupted and view.job and told["gpu_train_script"] and not view.started:
+        # All of its workers or none: what has begun of it ends.
+        _stop(request, hosts, view.job)
+        view.job = ""
+    elif done.interrupted and view.job:
+        _interrupted(request, hosts, view.job)
+    _show(request, done, view)
+    raise typer.Exit(done.exit_code)
+
+
+def _action(
+    told: Mapping[str, Any], back: Mapping[str, str | None], *, jobs: bool
+) -> dict[str, Any]:
+    """The variables of one thing to do. InputError for none, and for several."""
+    chosen = {name: job for name, job in back.items() if job is not None}
+    asked = [f"--{name}" for name in chosen] + (["--jobs"] if jobs else [])
+    if told["gpu_train_script"] is not None:
+        asked.insert(0, "--script")
+    if len(asked) != 1:
+        raise InputError(
+            "name one thing to do" if not asked else "these do not go together",
+            where="provision train",
+            got=", ".join(asked),
+            expected="HOSTS --script FILE, or one of --follow, --status, --stop JOB and --jobs",
+        )
+    if asked == ["--script"]:
+        script = Path(told["gpu_train_script"])
+        if not told["gpu_train_hosts"]:
+            raise InputError(
+                "on which hosts?", where="HOSTS", hint=f"provision train all --script {script.name}"
+            )
+        if not script.is_file():
+            raise InputError("there is no such script", where="--script", got=str(script))
+        return {"gpu_train_action": "start"}
+    if jobs:
+        return {"gpu_train_action": "status"}
+    ((name, job),) = chosen.items()
+    return {"gpu_train_action": name, "gpu_train_job": job}
+
+
+@dataclass
+class View:
+    """What is shown while a job is watched."""
+
+    quiet: bool
+    job: str = ""
+    # Whether a worker was heard of.
+    started: bool = False
+    restarts: int = 0
+
+    def on_event(self, event: Event) -> None:
+        kind = event.get("event")
+        self.started |= kind in {"line", "state"}
+        if kind == "job":
+            self.job = str(event.get("job") or "") if event.get("action") != "status" else ""
+        elif kind == "line" and not self.quiet:
+            say(f"{event['worker']} {event['host']}: {event['text']}")
+        elif kind == "state" and event.get("worker") == 0:
+            history = event.get("restarts") or []
+            for cause in history[self.restarts :]:
+                say(
+                    f"worker {cause['worker']} on {cause['host']} {cause['words']}: "
+                    "all are started again",
+                    err,
+                )
+            self.restarts = len(history)
+
+
+def _run(request: RunRequest, told: Mapping[str, Any]) -> tuple[run.Training, View]:
+    variables = {name: value for name, value in told.items() if value is not None}
+    # As JSON: Ansible would split NAME=VALUE at spaces, and make text of it.
+    options = replace(
+        request.options, extra_vars=[*request.options.extra_vars, json.dumps(variables)]
+    )
+    quiet = not (request.verbose or options.ask_become_pass) or request.as_json
+    view = View(quiet=request.as_json or not quiet)
+    return run.train(request.project, options, view.on_event, quiet=quiet), view
+
+
+def _interrupted(request: RunRequest, hosts: str, job: str) -> None:
+    """Asks whether all workers are to be stopped; without a terminal none is."""
+    if not sys.stdin.isatty():
+        return
+    # The run that was interrupted has switched it off.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        answer = input(f"\nThe job {job} goes on. Stop all of its workers? [y/N] ")
+    except (EOFError, KeyboardInterrupt):
+        answer = ""
+    if answer.strip().lower() in {"y", "yes"}:
+        _stop(request, hosts, job)
+
+
+def _stop(request: RunRequest, hosts: str, job: str) -> None:
+    """Stops what there is of a job, and says so."""
+    done, _view = _run(
+        request,
+        {"gpu_train_action": "stop", "gpu_train_job": job, "gpu_train_hosts": hosts or None},
+    )
+    for line in _lines(done.report):
+        say(line)
+
+
+def _lines(report: Mapping[str, Any] | None) -> list[str]:
+    """The collection's own words, so that Ansible alone says the same."""
+    if report is None:
+        return []
+    found: list[str] = collection.stack_module("training.outcome").lines(report)
+    return found
+
+
+def _show(request: RunRequest, done: run.Training, view: View) -> None:
+    if request.as_json:
+        print_json(done.report)
+        return
+    for line in _lines(done.report):
+        say(line)
+    outcome = (done.report or {}).get("outcome") or {}
+    if done.report is None and not done.interrupted:
+        text = done.log.read_text(encoding="utf-8", errors="replace")
+        raise running.no_report(run.Outcome(None, 0, done.exit_code, done.log), text)
+    if not view.job or not (outcome or done.interrupted):
+        return
+    option = "" if request.project == Path() else f" --project {shell_word(request.project)}"
+    folder = request.project / "report" / "training" / view.job
+    if folder.is_dir():
+        say(f"What the workers printed: {folder}")
+    if outcome.get("state", "running") == "running":
+        say(f"Watch it again: provision train --follow {view.job}{option}")
+        say(f"Stop it:        provision train --stop {view.job}{option}")
+    chief = next((t for t in outcome.get("workers", {}).values() if t["worker"] == 0), None)
+    if chief is not None:
+        say(f"TensorBoard, on that host: tensorboard --logdir {chief['work']}/logs")

@@ -1,0 +1,232 @@
+"""`provision train` and train.yml over this machine, whose module answers what a test says.
+
+No worker is started here: that is in tests/unit/training and tests/hosts/test_train.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision import collection, run
+from provision.cli.commands import train
+from provision.errors import InputError
+from provision.render import playbooks
+from provision.run import training
+from tests import called
+from tests.collection import PLUGINS, ROOT
+from tests.unit.run.examined import LOCAL
+
+MODULE = """\
+import json, os
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({name: {} for name in (
+    "step", "job", "worker", "host", "ports", "token", "places", "user", "folder", "python",
+    "tensorflow_root", "files", "offset", "since", "wait",
+)} | {"given": {"type": "dict"}, "secret": {"no_log": True}})
+with open(os.environ["TRAIN_ANSWER"]) as stream:
+    answers = json.load(stream)
+step, host = module.params["step"], module.params["host"]
+with open(os.environ["TRAIN_ANSWER"] + ".asked", "a") as stream:
+    stream.write(json.dumps({"step": step, "host": host, "given": module.params["given"],
+                             "secret": module.params["secret"] is not None}) + "\\n")
+module.exit_json(changed=False, training=answers[step].get(host, answers[step].get("all")))
+"""
+LOOK = {
+    "fault": None, "user": "ada", "folder": "/x", "taken": False, "tensorflow": "2.9.3",
+    "python": "/python", "ports": {}, "gpus": {"uuids": [], "in_use": {}, "error": None},
+}  # fmt: skip
+
+
+def told(worker: int, verdict: str, **more: Any) -> dict[str, Any]:
+    return {
+        "found": True, "active": False, "log": "", "offset": 4,
+        "told": {
+            "worker": worker, "verdict": verdict, "reason": "", "progress": None, "mark": None,
+            "board": {"history": [], "restarts": 0}, "work": f"/w/{worker}", "generation": 0,
+            "written": 1.0, **more,
+        },
+    }  # fmt: skip
+
+
+def answers(verdict: str = "complete", **looks: Any) -> dict[str, Any]:
+    mark = {"model": "/w/0/final"} if verdict == "complete" else None
+    return {
+        "look": {"all": LOOK, **looks},
+        "reach": {"all": []},
+        "start": {"all": {"work": "/w", "unit": "u"}},
+        "read": {"gpu01": told(0, verdict, mark=mark), "gpu02": told(1, verdict)},
+        "stop": {"gpu01": told(0, "stopped"), "gpu02": told(1, "stopped")},
+        "list": {"all": []},
+    }
+
+
+class Project:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.script = path / "train.py"
+
+    def train(self, says: dict[str, Any], *arguments: str) -> tuple[int, str]:
+        (self.path / "answer.json").write_text(json.dumps(says))
+        return called.provision("train", "--project", self.path, *arguments)
+
+    def start(self, says: dict[str, Any], *arguments: str) -> tuple[int, str]:
+        return self.train(says, "gpu", "--script", str(self.script), "--job", "j", *arguments)
+
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        path = self.path / "answer.json.asked"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("TRAIN_ANSWER", str(tmp_path / "answer.json"))
+    inside = tmp_path / collection.IN_TREE
+    shutil.copytree(PLUGINS, inside / "plugins", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "playbooks", inside / "playbooks")
+    (inside / "plugins/modules/gpu_training.py").write_text(MODULE)
+    for name in ("lab", "stacks"):
+        (tmp_path / name).mkdir()
+    for name, data in playbooks.render().items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "ansible.cfg").write_text(
+        "[defaults]\ninterpreter_python = auto_silent\n"
+        "callbacks_enabled = provision.gpu.report, provision.gpu.training\n"
+        "collections_path = collections\n"
+    )
+    for name in ("lock.yml", "stacks/gpu_lock.yml"):
+        (tmp_path / name).write_text("---\ngpu_lock:\n  digest: x\n")
+    hosts = {
+        name: {"gpu_stack": {"tensorflow": "2.9"}, "gpu_train_address": address}
+        for name, address in (("gpu01", "192.0.2.11"), ("gpu02", "192.0.2.12"))
+    }
+    groups = {"gpu": {"hosts": hosts, "vars": LOCAL}, "web": {"hosts": {"web01": LOCAL}}}
+    (tmp_path / "lab/hosts.yml").write_text(json.dumps({"all": {"children": groups}}))
+    made = Project(tmp_path)
+    made.script.write_text("print(1)\n")
+    return made
+
+
+def test_a_job_is_started_followed_and_judged(project: Project) -> None:
+    code, said = project.start(answers(), "--", "--epochs", "3")
+    assert code == 0, said
+    assert "j: complete: /w/0/final" in said
+    assert "tensorboard --logdir /w/0/logs" in said
+    steps = [(one["step"], one["host"]) for one in project.asked]
+    assert sorted(steps[:2]) == [("look", "gpu01"), ("look", "gpu02")]
+    started = [one for one in project.asked if one["step"] == "start"]
+    assert {one["given"]["worker"]: one["given"]["arguments"] for one in started} == {
+        0: ["--epochs", "3"], 1: ["--epochs", "3"]
+    }  # fmt: skip
+    assert all(one["secret"] and "secret" not in one["given"] for one in started)
+    secret = project.path / "report/training/j/secret"
+    assert secret.stat().st_mode & 0o777 == 0o600
+    left = [path for path in (project.path / "report").rglob("*") if path.is_file()]
+    assert not [p for p in left if p != secret and secret.read_text() in p.read_text()]
+
+
+def test_hosts_of_different_tensorflow_are_refused_and_nothing_is_started(
+    project: Project,
+) -> None:
+    code, said = project.start(answers(gpu02={**LOOK, "tensorflow": "2.14.1"}))
+    assert code == 4
+    assert "2.9.3 on gpu01; 2.14.1 on gpu02" in said
+    assert {one["step"] for one in project.asked} == {"look", "reach"}
+    assert "Stop it" not in said
+
+
+def test_a_script_that_is_no_python_is_refused_before_a_host_is_asked(project: Project) -> None:
+    project.script.write_text("def x(:\n")
+    code, said = project.start(answers())
+    assert code == 2
+    assert "the script is no Python: line 1" in said
+    assert project.asked == []
+
+
+def test_a_job_is_come_back_to_and_stopped(project: Project) -> None:
+    code, said = project.train(answers(), "gpu", "--stop", "j")
+    assert (code, "j: stopped" in said) == (0, True), said
+    assert [one["step"] for one in project.asked] == ["stop", "stop"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "name one thing to do"),
+        (["--jobs", "--stop", "j"], "these do not go together"),
+        (["--script", "x.py", "--follow", "j"], "these do not go together"),
+        (["gpu", "--script", "/nowhere/x.py"], "there is no such script"),
+        (["--script", "x.py"], "on which hosts?"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(arguments: list[str], said: str) -> None:
+    with pytest.raises(InputError, match=said.replace("?", r"\?")):
+        called.provision("train", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("report", "code"),
+    [
+        (None, 2),
+        ({"hosts": {"a": 1}, "refused": "x", "asked": {}, "outcome": {}}, 2),
+        ({"hosts": {"a": 1}, "refused": "x", "asked": {"job": "j"}, "outcome": {}}, 4),
+        ({"hosts": {"a": 1}, "refused": "", "asked": {}, "outcome": {"state": "complete"}}, 0),
+        ({"hosts": {"a": 1}, "refused": "", "asked": {}, "outcome": {"state": "ended"}}, 6),
+        ({"hosts": {"a": 1}, "refused": "", "asked": {}, "outcome": {"state": "failed"}}, 4),
+        ({"hosts": {"a": 1}, "refused": "", "asked": {}, "outcome": {}}, 4),
+    ],
+)
+def test_exit_codes(report: dict[str, Any] | None, code: int) -> None:
+    assert training.exit_code(report, 2) == code
+
+
+class Terminal:
+    """A terminal on which somebody presses Ctrl-C and then answers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: str, *, started: bool) -> None:
+        self.runs: list[dict[str, Any]] = []
+
+        def fake(_project: Path, options: run.Options, on_event: Any, **_more: Any) -> Any:
+            self.runs.append(json.loads(options.extra_vars[-1]))
+            on_event({"event": "job", "job": "j", "action": "start"})
+            if started:
+                on_event({"event": "line", "worker": 0, "host": "gpu01", "text": "x"})
+            return run.Training(None, 130, len(self.runs) == 1, Path("log"))
+
+        monkeypatch.setattr("provision.run.train", fake)
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        monkeypatch.setattr("builtins.input", lambda _prompt: answer)
+        monkeypatch.setattr(train.sys, "stdin", type("Tty", (), {"isatty": lambda _self: True})())
+
+    @property
+    def actions(self) -> list[str]:
+        return [one["gpu_train_action"] for one in self.runs]
+
+
+@pytest.mark.parametrize(
+    ("answer", "started", "actions"),
+    [
+        ("y", True, ["start", "stop"]),
+        ("", True, ["start"]),
+        ("n", True, ["start"]),
+        ("", False, ["start", "stop"]),
+    ],
+)
+def test_ctrl_c_asks_and_stops_all_or_none(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    started: bool,
+    actions: list[str],
+) -> None:
+    terminal = Terminal(monkeypatch, answer, started=started)
+    request = train.RunRequest(project.path, run.Options(), verbose=False, as_json=False)
+    with pytest.raises(train.typer.Exit) as caught:
+        train.train.__wrapped__(hosts="gpu", script=project.script, request=request)
+    assert caught.value.exit_code == 130
+    assert terminal.actions == actions

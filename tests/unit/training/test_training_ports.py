@@ -1,0 +1,79 @@
+"""Listeners and connections of a look, over this machine's own sockets."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from gpu_stack.host.context import Context
+from gpu_stack.training import ports
+
+ME = ("me", os.geteuid(), os.getegid())
+TOKEN = "abcdef0123456789"  # noqa: S105 a look's mark, no secret
+
+
+def free() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        number: int = one.getsockname()[1]
+        return number
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    number = free()
+    assert ports.listen(Context(), [number], TOKEN, ME) == {}
+    yield number
+    ports.release([number], TOKEN)
+
+
+def test_a_listener_is_reached_by_its_token_and_goes_when_told(port: int) -> None:
+    assert ports.reach("127.0.0.1", port, TOKEN) == ports.OPEN
+    assert ports.reach("127.0.0.1", port, "another") == "something else answers there"
+    ports.release([port], "another")
+    assert ports.reach("127.0.0.1", port, TOKEN) == ports.OPEN
+    ports.release([port], TOKEN)
+    assert "refused" in ports.reach("127.0.0.1", port, TOKEN)
+
+
+def test_who_holds_a_port_is_named() -> None:
+    number = free()
+    with socket.socket(socket.AF_INET6) as one:
+        one.bind(("", number))
+        one.listen(1)
+        (held,) = ports.listen(Context(), [number], TOKEN, ME).values()
+    assert f"(pid {os.getpid()})" in held
+
+
+def test_another_look_is_told_from_a_program(port: int) -> None:
+    (held,) = ports.listen(Context(), [port], "another", ME).values()
+    assert "the look of another `provision train`" in held
+
+
+def test_all_places_are_asked_at_once(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    places = [
+        {"host": "gpu01", "address": "127.0.0.1", "port": port},
+        {"host": "gpu02", "address": "127.0.0.1", "port": free()},
+    ]
+    first, second = ports.reach_all(places, TOKEN)
+    assert first["answer"] == ports.OPEN
+    assert "refused" in second["answer"]
+
+    def slow(*_arguments: object) -> str:
+        time.sleep(0.3)
+        return ports.OPEN
+
+    monkeypatch.setattr(ports, "reach", slow)
+    begun = time.monotonic()
+    assert {entry["answer"] for entry in ports.reach_all(places * 10, TOKEN)} == {ports.OPEN}
+    assert time.monotonic() - begun < 2
+
+
+def test_who_listens_and_says_nothing_is_not_open() -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen(1)
+        assert "no answer" in ports.reach("127.0.0.1", one.getsockname()[1], TOKEN, patience=0.2)
