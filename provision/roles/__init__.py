@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from provision.registry import COMPONENTS
-from provision.roles import artifact_cache, gpu_front_door, site, workspaces_rules
+from provision.roles import artifact_cache, gpu_front_door, gpu_serving, site, workspaces_rules
 from provision.roles.base import Option, Role
 
 # Each component's role is in the module of its name.
@@ -19,7 +19,7 @@ SERVING = (artifact_cache.ROLE,)
 ALL = (*ROLES, *SERVING)
 
 # The rules over several variables of a host.
-JUDGES = (workspaces_rules.Workspaces(), gpu_front_door.FrontDoor())
+JUDGES = (workspaces_rules.Workspaces(), gpu_front_door.FrontDoor(), gpu_serving.Servings())
 
 # Variables that begin with one of these look like ours; an unknown one is worth a warning.
 PREFIXES = (*(f"{role.name}_" for role in ALL), "gpu_")

@@ -12,9 +12,11 @@ NAMES = (
     "tensorflow",
     "gpu_workspace",
     "gpu_front_door",
+    "gpu_serving",
 )
 # No lock has a part for these.
 UNLOCKED = (
     "gpu_workspace",
     "gpu_front_door",
+    "gpu_serving",
 )

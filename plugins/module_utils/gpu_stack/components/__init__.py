@@ -117,6 +117,15 @@ COMPONENTS = (
         locked=False,
         state=False,
     ),
+    # Behind the door, which leads to the models by files of theirs.
+    Component(
+        "gpu_serving",
+        "Served models",
+        "models",
+        spoken="the served models",
+        locked=False,
+        state=False,
+    ),
 )
 
 NAMES = tuple(component.name for component in COMPONENTS)
