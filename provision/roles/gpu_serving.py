@@ -59,17 +59,13 @@ class GpuServingOptions(Options):
     """TensorFlow Serving's image of the lock's TensorFlow, by its digest; of a mirror under the
     mirror's name. Or sha256:<64 hex digits>, the id of one that the hosts have already.
     """
-    gpu_serving_image_file: str = option(
-        "", path=True, example="/srv/images/serving-2.9.3-gpu.tar"
-    )
+    gpu_serving_image_file: str = option("", path=True, example="/srv/images/serving-2.9.3-gpu.tar")
     """The image as a tar file (docker save) on the machine that runs Ansible, for hosts that reach
     no registry.
     """
     gpu_serving_image_sha256: str = option("", looked_at=True, reads=_sha256)
     """SHA-256 of gpu_serving_image_file; it is compared before docker loads the file."""
-    gpu_serving_release: str = option(
-        "", identity=True, wish='gpu_stack: {tensorflow: "2.9"}'
-    )
+    gpu_serving_release: str = option("", identity=True, wish='gpu_stack: {tensorflow: "2.9"}')
     """The TensorFlow that the image must have, and that predictions are compared with."""
     gpu_serving_tensorflow: str = option(
         "/opt/tensorflow/current", identity=True, wish="tensorflow_root"

@@ -33,7 +33,9 @@ options = parser.parse_args()
 import tensorflow as tf  # noqa: E402  after the flags, which may be wrong
 
 if options.version:
-    print(f"TensorFlow ModelServer: {tf.__version__}+stand-in\nTensorFlow Library: {tf.__version__}")
+    print(
+        f"TensorFlow ModelServer: {tf.__version__}+stand-in\nTensorFlow Library: {tf.__version__}"
+    )
     sys.exit(0)
 
 # {version: [state, error code, message, signature or None]}

@@ -170,5 +170,3 @@ def survey(context: Context, _facts: Facts, changes: Changes) -> dict[str, Any]:
     from . import obstacles  # which imports this
 
     return {"servings": obstacles.stands_in_the_way(context, changes)}
-
-

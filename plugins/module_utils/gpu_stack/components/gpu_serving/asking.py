@@ -55,7 +55,8 @@ def versions(answer: Any) -> dict[int, tuple[str, str]]:
     for row in rows if isinstance(rows, list) else []:
         if not isinstance(row, dict) or not str(row.get("version")).isdigit():
             continue
-        status = row.get("status") if isinstance(row.get("status"), dict) else {}
+        status = row.get("status")
+        status = status if isinstance(status, dict) else {}
         error = "" if status.get("error_code") == "OK" else str(status.get("error_message") or "")
         states[int(row["version"])] = (str(row.get("state")), plain(error))
     return states

@@ -52,7 +52,7 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any], image: str, patience: flo
                     "settings": wished.settings(entry, dict(host.options, gpu_serving_image=image)),
                     "gpus": command.gpu_words(allocated[name]),
                     "indices": allocated[name],
-                    "newest": (saved_model.versions(host, entry["models"]) or [None])[-1],
+                    "newest": saved_model.newest(host, entry["models"]),
                     "chosen": chosen,
                     "patience": patience,
                 }
@@ -144,9 +144,7 @@ def _swap(wish: dict[str, Any]) -> None:
         _end(name, former)
 
 
-def serves(
-    name: str, slot: str, address: str, newest: int | None, patience: float
-) -> str | None:
+def serves(name: str, slot: str, address: str, newest: int | None, patience: float) -> str | None:
     """Why a model does not serve its newest version; None where it does. Waits for it."""
     until = time.time() + patience
     while True:

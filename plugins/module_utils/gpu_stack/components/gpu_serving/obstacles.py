@@ -38,9 +38,7 @@ def used_ports(context: Context, models: list[dict[str, Any]]) -> list[int]:
         record = gpu_serving.model(context, name)["record"] or {}
         held.update(entries.ports((record.get("settings") or {}).get("entry") or {}))
     wanted = sorted(port for entry in models for port in entries.ports(entry))
-    return [
-        port for port in wanted if port not in held and of_workspaces.listening(context, port)
-    ]
+    return [port for port in wanted if port not in held and of_workspaces.listening(context, port)]
 
 
 def swapped(context: Context, models: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -82,5 +80,3 @@ def _closed(context: Context, entry: dict[str, Any]) -> str | None:
         if (info.st_mode >> shift) & need != need:
             return path
     return None
-
-

@@ -50,13 +50,11 @@ def prove(records: dict[str, dict[str, Any]], params: dict[str, Any]) -> dict[st
     return result
 
 
-def served(
-    name: str, entry: dict[str, Any], address: str, until: float
-) -> tuple[str | None, int]:
+def served(name: str, entry: dict[str, Any], address: str, until: float) -> tuple[str | None, int]:
     """(why a model does not serve its newest version or None, that version). Waits for it."""
     host = current.context(current.NOTHING)
     while True:
-        newest = (saved_model.versions(host, entry["models"]) or [None])[-1]
+        newest = saved_model.newest(host, entry["models"])
         _status, answer = asking.ask(address, places.REST, f"/v1/models/{name}", patience=5)
         states = asking.versions(answer)
         wait, wrong = asking.judged(states, newest)

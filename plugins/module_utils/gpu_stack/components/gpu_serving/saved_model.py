@@ -28,6 +28,12 @@ def versions(context: Context, models: str) -> list[int]:
     return sorted(int(name) for name in names if context.isdir(f"{models}/{name}"))
 
 
+def newest(context: Context, models: str) -> int | None:
+    """The number of the newest version; None without any."""
+    numbers = versions(context, models)
+    return numbers[-1] if numbers else None
+
+
 def look(context: Context, models: str) -> dict[str, Any]:
     """{there, newest, file, tensorflow} of a model's directory.
 
@@ -39,12 +45,10 @@ def look(context: Context, models: str) -> dict[str, Any]:
     seen.update(file=False, tensorflow=None)
     if numbers:
         # The name may have zeros before the number; TensorFlow Serving reads that one as well.
-        newest = next(
-            name
-            for name in context.listdir(models)
-            if name.isdigit() and int(name) == numbers[-1]
+        name_of = next(
+            name for name in context.listdir(models) if name.isdigit() and int(name) == numbers[-1]
         )
-        data = context.read_bytes(f"{models}/{newest}/{FILE}", READ)
+        data = context.read_bytes(f"{models}/{name_of}/{FILE}", READ)
         seen.update(newest=numbers[-1], file=data is not None)
         if data is not None:
             seen["tensorflow"] = release_of(data)

@@ -21,14 +21,14 @@ def settle(params: dict[str, Any], dry: bool) -> dict[str, Any]:
             proven = proof.prove({name: records[name] for name in records if records[name]}, params)
             return dict(proven, changed=False)
         except RefusedError as error:
-            raise RefusedError(
-                f"{error}. journalctl -u 'gpu-serving-*' says more."
-            ) from None
+            raise RefusedError(f"{error}. journalctl -u 'gpu-serving-*' says more.") from None
     wish = wish_of(params)
     try:
         seen = current.look(wish)
         if params["state"] == "looked":
-            file = bool(params["image_sha256"] and seen["changes"]) and not images.has(wish["image"])
+            file = bool(params["image_sha256"] and seen["changes"]) and not images.has(
+                wish["image"]
+            )
             return dict(seen, changed=False, file=file)
         return present(params, wish, seen, dry)
     except (RefusedError, ValueError) as error:
@@ -72,10 +72,8 @@ def present(
         first = next(e for e in entries.checked(wish["servings"]) if e["name"] in names)
         images.try_release(image, current.gpus(wish)[first["name"]], params["release"])
     bring.fulfil(wish, seen, image, params["patience"])
-    result["summary"] = (
-        "Serving: {0}. Ended: {1}. Tokens lie, for root alone, in {2}".format(
-            _listed(names), _listed(gone), result["tokens"]
-        )
+    result["summary"] = "Serving: {0}. Ended: {1}. Tokens lie, for root alone, in {2}".format(
+        _listed(names), _listed(gone), result["tokens"]
     )
     return result
 

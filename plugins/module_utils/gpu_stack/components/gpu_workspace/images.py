@@ -108,8 +108,7 @@ def load(
             state.update(block)
     if state.hexdigest() != sha256:
         raise places.RefusedError(
-            f"{path} has the SHA-256 {state.hexdigest()}; {option} is {sha256}. "
-            "It was not loaded"
+            f"{path} has the SHA-256 {state.hexdigest()}; {option} is {sha256}. It was not loaded"
         )
     out = programs.must(docker.answer("load", "--input", path, timeout=3600), "docker load")
     names = re.findall(r"^Loaded image(?: ID)?: (\S+)$", out, re.M)
