@@ -8,7 +8,7 @@ from ...type_checking import TYPE_CHECKING
 from ..gpu_workspace import images as of_workspaces
 from ..gpu_workspace.program import command, docker
 from ..gpu_workspace.program.places import RefusedError
-from . import entries, wished
+from . import entries, units, wished
 
 if TYPE_CHECKING:
     from typing import Any
@@ -51,8 +51,7 @@ def try_release(reference: str, gpus: Any, wanted: str) -> None:
     With GPUs, for the image's program may be linked against the driver's library.
     """
     code, out, error = docker.answer(
-        *("run", "--rm", "--network", "none", "--read-only", "--user", "65534:65534"),
-        *("--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
+        *("run", "--rm", "--network", "none", "--user", "65534:65534", *units.CONFINED),
         *command.gpu_words(gpus),
         *("--entrypoint", "tensorflow_model_server", reference, "--version"),
     )

@@ -15,6 +15,13 @@ PIDS = 4096
 # A version that does not load is tried once more, and is named then; TensorFlow Serving's own word
 # is five times, a minute apart.
 RETRIES = ("--max_num_load_retries=1", "--load_retry_interval_micros=5000000")
+# What a container may: nothing but compute. CUDA keeps in /tmp what it compiles for a GPU that the
+# image has no code for.
+CONFINED = (
+    *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"),
+    *("--tmpfs", "/tmp:rw,nosuid,nodev,mode=1777,size=1g", "--env", "HOME=/tmp"),  # noqa: S108 inside
+    *("--pids-limit", str(PIDS), "--log-driver", "none"),
+)
 CONTAINER = """\
 [Unit]
 Description=TensorFlow Serving of {name}
@@ -55,7 +62,7 @@ StartLimitIntervalSec=0
 
 [Service]
 ExecStart={proxy} {address}:{port}
-User=nobody
+DynamicUser=yes
 NoNewPrivileges=true
 LimitNOFILE=8192
 """
@@ -99,11 +106,8 @@ def run(
         *("run", "--rm", "--init", "--name", places.container(name, slot)),
         *("--label", f"{places.LABEL}={name}", "--label", f"{places.REVISION}={revision}"),
         *("--network", places.NETWORK, "--ip", address),
-        *("--user", f"{uid}:{gid}", "--cap-drop", "ALL"),
-        *("--security-opt", "no-new-privileges", "--read-only"),
-        # CUDA keeps there what it compiles for a GPU that the image has no code for.
-        *("--tmpfs", "/tmp:rw,nosuid,nodev,size=1g", "--env", "HOME=/tmp"),  # noqa: S108 inside
-        *("--pids-limit", str(PIDS), "--log-driver", "none"),
+        *("--user", f"{uid}:{gid}"),
+        *CONFINED,
         *("--mount", "type=bind,src={0},dst={1}/{2},readonly".format(
             entry["models"], places.INSIDE, name)),
         *limits,
