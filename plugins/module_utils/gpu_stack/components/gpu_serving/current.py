@@ -110,7 +110,7 @@ def gpus(wish: dict[str, Any]) -> dict[str, Any]:
                 "shared": person.get("shared", False),
             }
         )
-    takers = entries.takers(models)
+    takers = people_list.takers_of(models)
     try:
         people_list.refuse_promised_twice(people + takers)
         allocated = allocation.allocated(people + takers, handed_gpus.gpus(), {})

@@ -144,18 +144,6 @@ def ports(entry: dict[str, Any]) -> list[int]:
     return [entry[key] for key in ("port", "grpc_port") if key in entry]
 
 
-def takers(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The models as those to whom GPUs are promised, beside the people of workspaces."""
-    return [
-        {
-            "name": "model " + entry["name"],
-            "gpus": entry["gpus"],
-            "shared": entry.get("shared", False),
-        }
-        for entry in entries
-    ]
-
-
 def _apart(entries: list[dict[str, Any]]) -> None:
     """ValueError where two models have the same name or port, or the same GPU unshared."""
     owners: dict[tuple[str, Any], str] = {}
@@ -170,7 +158,7 @@ def _apart(entries: list[dict[str, Any]]) -> None:
                     )
                 )
             owners[claim] = entry["name"]
-    people_list.refuse_promised_twice(takers(entries))
+    people_list.refuse_promised_twice(people_list.takers_of(entries))
 
 
 def refuse_clashes(entries: list[dict[str, Any]], people: list[dict[str, Any]]) -> None:
@@ -184,7 +172,7 @@ def refuse_clashes(entries: list[dict[str, Any]], people: list[dict[str, Any]]) 
                         port, owners[port], entry["name"]
                     )
                 )
-    people_list.refuse_promised_twice(people + takers(entries))
+    people_list.refuse_promised_twice(people + people_list.takers_of(entries))
 
 
 def image_fault(image: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...rules import rules_of, some
 from ...type_checking import TYPE_CHECKING
 from .. import gpu_serving
-from ..gpu_workspace.program import traits
+from ..gpu_workspace.program import people_list, traits
 from ..nvidia_container_toolkit import docker
 from . import entries, saved_model, wished
 
@@ -145,7 +145,7 @@ def serving_gpu(facts: Facts, _changes: Changes, options: Options, _row: Row) ->
         for person in options.get("gpu_workspaces") or []
     ]
     try:
-        allocation.allocated(people + entries.takers(list(models.values())), uuids, {})
+        allocation.allocated(people + people_list.takers_of(list(models.values())), uuids, {})
     except ValueError as error:
         hint = (
             "indices count from 0; `nvidia-smi -L` lists them. A GPU is promised once, to a model "

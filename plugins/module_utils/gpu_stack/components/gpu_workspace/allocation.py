@@ -83,7 +83,13 @@ def kept() -> dict[str, Any]:
     return {name: files.data(places.folder(name) + "/gpus.json") for name in names}
 
 
-def asked_for(people: list[dict[str, Any]]) -> dict[str, Any]:
-    """As `allocated`, of this host's GPUs; nvidia-smi runs only if somebody asks for any."""
-    some_asked = any(person["gpus"] != "none" for person in people)
-    return allocated(people, handed_gpus.gpus() if some_asked else [], kept())
+def asked_for(people: list[dict[str, Any]], models: list[dict[str, Any]]) -> dict[str, Any]:
+    """As `allocated`, of this host's GPUs; nvidia-smi runs only if somebody asks for any.
+
+    `models` are gpu_servings, whose GPUs are nobody's.
+    """
+    if all(person["gpus"] == "none" for person in people):
+        return allocated(people, [], {})
+    takers = people_list.takers_of(models)
+    allocation = allocated(people + takers, handed_gpus.gpus(), kept())
+    return {person["name"]: allocation[person["name"]] for person in people}

@@ -34,7 +34,7 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
     homes.refuse_homes(context, people, users)
     # That stops no container.
     seen["open"] = bool(people) and homes.open_to_others(wish["root"])
-    seen["changes"] = _changes(context, people, runs)
+    seen["changes"] = _changes(context, people, runs, wish.get("models") or [])
     _refuse_memory(context, wish, people)
     _refuse_ports(context, people, runs)
     _refuse_users(context, wish, seen, runs)
@@ -45,7 +45,10 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changes(
-    context: Context, people: list[dict[str, Any]], runs: dict[str, str]
+    context: Context,
+    people: list[dict[str, Any]],
+    runs: dict[str, str],
+    models: list[dict[str, Any]],
 ) -> dict[str, str]:
     """{name: why} of the workspaces that are not as wished."""
     wishes = gpu_workspace.wished_people(context.options)
@@ -60,7 +63,7 @@ def _changes(
             changes[name] = wrong[0] or "absent"
         elif home["owner"] != state["uids"]["users"].get(name):
             changes[name] = "the home is another user's"
-    kept, allocated = allocation.kept(), allocation.asked_for(people)
+    kept, allocated = allocation.kept(), allocation.asked_for(people, models)
     for name in sorted(allocated):
         if kept.get(name) is not None and kept[name] != allocated[name]:
             changes.setdefault(name, "other GPUs")

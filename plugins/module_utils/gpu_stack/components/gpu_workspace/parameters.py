@@ -40,6 +40,7 @@ def wish_of(params: dict[str, Any]) -> dict[str, Any]:
         wish,
         tokens=params["tokens"],
         passwords=params["passwords"],
+        models=params["models"],
         image=reference(params["image"]),
     )
 

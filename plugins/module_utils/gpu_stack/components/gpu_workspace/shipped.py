@@ -48,7 +48,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/people_list.py": (
         0o644,
-        "0b328b16cbcfd1073a98e9e97895b9ef8db0531c937b97da3f4c5459ce6c2788",
+        "80b7d488aaa1c771e6013f44fb2958484bcc063de0c4ad4bef9eac32fc8367e5",
     ),
     "/usr/local/lib/gpu-workspace/program/places.py": (
         0o644,

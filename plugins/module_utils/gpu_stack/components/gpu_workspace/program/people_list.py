@@ -213,6 +213,18 @@ def _apart(people: list[dict[str, Any]]) -> None:
     refuse_promised_twice(people)
 
 
+def takers_of(models: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The models of gpu_servings as those to whom GPUs are promised, beside the people."""
+    return [
+        {
+            "name": "model " + model["name"],
+            "gpus": model["gpus"],
+            "shared": model.get("shared", False),
+        }
+        for model in models
+    ]
+
+
 def refuse_promised_twice(people: list[dict[str, Any]]) -> None:
     """ValueError where the same GPU is promised to two, each {name, gpus, shared}, unshared."""
     takers = [person for person in people if person["gpus"] != "none"]
