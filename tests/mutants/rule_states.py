@@ -1029,7 +1029,7 @@ def door_states() -> Iterator[State]:
     yield State(rule, "a site has the name", theirs, words, **here)
     yield State(rule, "no site has it", {}, **here)
     rule, nobody = "front-door-nobody", {"options/gpu_workspaces": []}
-    words = ("gpu_workspaces has nobody who is behind it", '"gpu_front_door_name": ""')
+    words = ("gpu_workspaces and gpu_servings have nothing that is behind it", '"gpu_front_door_name": ""')
     yield State(rule, "nobody is behind it", nobody, words, **here)
     yield State(rule, "somebody is", {}, **here)
     gone = {**nobody, "options/gpu_front_door_name": ""}
@@ -1108,7 +1108,8 @@ def serving_states() -> Iterator[State]:
     words = ("model mnist asks for GPU 2, and nvidia-smi lists 0 to 1", "indices count from 0")
     yield State(rule, "an index that is not there", {gpus: [2]}, words, **here)
     words = ("GPU 0 is promised twice, to ada and model mnist",)
-    yield State(rule, "a workspace has it", {"options/gpu_workspaces": [ada]}, words, **here)
+    theirs, listed = {"options/gpu_workspaces": [ada]}, ("serving-list",)
+    yield State(rule, "a workspace has it", theirs, words, also=listed, **here)
     words = ("ada asks for 1 GPUs, and 0 of the host's 2 are left",)
     counted = {"options/gpu_workspaces": [{**ada, "gpus": 1}]}
     yield State(rule, "none is left for a workspace", counted, words, **here)

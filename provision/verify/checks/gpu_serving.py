@@ -13,7 +13,10 @@ JOURNAL = "`journalctl -u 'gpu-serving-*'` says why"
 CURES.update(
     {
         "gpu_serving.runs": Cure(("gpu_serving", "nvidia_container_toolkit"), JOURNAL),
-        "gpu_serving.available": Cure(("gpu_serving",), JOURNAL),
+        "gpu_serving.available": Cure(
+            ("gpu_serving",),
+            f"replace or remove the directory of a version that does not load; {JOURNAL}",
+        ),
         "gpu_serving.strangers": Cure(("gpu_serving", "gpu_front_door"), JOURNAL),
     }
 )
@@ -32,7 +35,7 @@ def _judged(seen: Seen, fault: Callable[[dict[str, Any]], str | None], good: str
     faults = {name: fault(answers[name]) for name in sorted(answers)}
     wrong = [f"{name}: {faults[name]}" for name in faults if faults[name]]
     if wrong:
-        return failed(some_of(wrong), f"{JOURNAL}; {AGAIN}", "; ".join(wrong))
+        return failed(some_of(wrong), AGAIN, "; ".join(wrong))
     return passed(f"{', '.join(faults)}: {good}")
 
 

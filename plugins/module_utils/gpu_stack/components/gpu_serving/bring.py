@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 PROXIES = ("/usr/lib/systemd/systemd-socket-proxyd", "/lib/systemd/systemd-socket-proxyd")
-# Above it a GPU has no room for two of a model.
-HALF = 0.5
 
 
 def fulfil(wish: dict[str, Any], seen: dict[str, Any], image: str, patience: float) -> list[str]:
@@ -109,8 +107,7 @@ def _swap(wish: dict[str, Any]) -> None:
     path = f"{places.UNITS_PLACE}/{places.unit(name, slot)}"
     files.put(path, text, 0o644)
     _reload_systemd()
-    alone = wish["indices"] != [] and not 0 < settings["entry"]["gpu_memory"] <= HALF
-    if former and alone:
+    if former and not _fit_together(record, wish["indices"], settings["entry"]):
         programs.call(["systemctl", "stop", places.unit(name, former)], timeout=120)
     programs.call(["systemctl", "restart", "--no-block", places.unit(name, slot)])
     wrong = serves(name, slot, addresses[slot], wish["newest"], wish["patience"])
@@ -142,6 +139,15 @@ def _swap(wish: dict[str, Any]) -> None:
     if former:
         lead()
         _end(name, former)
+
+
+def _fit_together(record: dict[str, Any], indices: Any, entry: dict[str, Any]) -> bool:
+    """Whether the former container and a new one have room on the GPUs that both have."""
+    former = record.get("gpus")
+    shared = indices and former and ("all" in (indices, former) or set(indices) & set(former))
+    # Without a share TensorFlow takes all that is free.
+    shares = (record["settings"]["entry"]["gpu_memory"] or 1) + (entry["gpu_memory"] or 1)
+    return not shared or shares <= 1
 
 
 def serves(name: str, slot: str, address: str, newest: int | None, patience: float) -> str | None:
