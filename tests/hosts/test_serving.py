@@ -18,6 +18,9 @@ from tests.ground import serving_image
 
 pytestmark = [pytest.mark.slow]
 
+# Rules of the preflight that something here trips: docs/mutants.md.
+TRIPS = ("serving-models",)
+
 NAME = "gpu07.example.org"
 MODELS = "/srv/models/line"
 LINE: dict[str, Any] = {
