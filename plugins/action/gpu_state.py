@@ -253,7 +253,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         return mapping if isinstance(mapping, dict) else {}
 
     def _digests(self, variable: str, task_vars: dict[str, Any]) -> dict[str, str]:
-        """SHA-256 of each secret of a variable by its name: the look compares them, and sees no secret."""
+        """SHA-256 of each secret of a variable: the look compares them, and sees no secret."""
         tokens = plain(self._templar.template(task_vars.get(variable) or {}))
         if not isinstance(tokens, dict):
             return {}

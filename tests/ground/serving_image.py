@@ -9,8 +9,8 @@ from pathlib import Path
 
 SERVER = Path(__file__).with_name("serving_stand_in.py")
 NAME = "stand-in-of-tensorflow-serving"
-# The server on standard input; the image's id as the last line. Of the CUDA libraries none is taken:
-# the models are small.
+# The server on standard input; the image's id as the last line. No CUDA library is taken: the
+# models are small.
 IMAGE = f"""\
 set -e
 rm -rf /root/stand-in; mkdir -p /root/stand-in/usr/bin /root/stand-in/tmp

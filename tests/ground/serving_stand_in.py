@@ -139,17 +139,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(400, {"error": str(error)[:1000]})
         return self.answer(404, {"error": f"Malformed request: {verb} {self.path}"})
 
-    def do_GET(self):  # noqa: N802
+    def do_GET(self):
         self.serve("GET")
 
-    def do_POST(self):  # noqa: N802
+    def do_POST(self):
         self.serve("POST")
 
     def log_message(self, *words):
         pass
 
 
-print("a stand-in of TensorFlow Serving begins", file=sys.stderr, flush=True)
+sys.stderr.write("a stand-in of TensorFlow Serving begins\n")
 threading.Thread(target=watch, daemon=True).start()
 grpc = socket.create_server(("", options.port))
 http.server.ThreadingHTTPServer(("", options.rest_api_port), Handler).serve_forever()

@@ -83,9 +83,7 @@ class Serving(Docked):
 
     def predicted(self, *numbers: float) -> list[float]:
         body = json.dumps({"instances": [numbers]})
-        ((status, text),) = self.asked(
-            ("/serving/line/v1/models/line:predict", self.token(), body)
-        )
+        ((status, text),) = self.asked(("/serving/line/v1/models/line:predict", self.token(), body))
         assert status == 200, text
         answer: list[float] = json.loads(text)["predictions"][0]
         return answer

@@ -1029,7 +1029,10 @@ def door_states() -> Iterator[State]:
     yield State(rule, "a site has the name", theirs, words, **here)
     yield State(rule, "no site has it", {}, **here)
     rule, nobody = "front-door-nobody", {"options/gpu_workspaces": []}
-    words = ("gpu_workspaces and gpu_servings have nothing that is behind it", '"gpu_front_door_name": ""')
+    words = (
+        "gpu_workspaces and gpu_servings have nothing that is behind it",
+        '"gpu_front_door_name": ""',
+    )
     yield State(rule, "nobody is behind it", nobody, words, **here)
     yield State(rule, "somebody is", {}, **here)
     gone = {**nobody, "options/gpu_front_door_name": ""}

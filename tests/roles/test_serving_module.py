@@ -62,7 +62,7 @@ class Made:
                 self.running -= set(words)
             if argv[1] in ("enable", "disable"):
                 wants = {unit: self.wants(unit) for unit in words}
-                for unit, path in wants.items():
+                for path in wants.values():
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.unlink(missing_ok=True)
                     if argv[1] == "enable":
@@ -126,7 +126,9 @@ class Made:
         return service.settle(params, dry)
 
     def record(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.path("/etc/gpu-serving/line/serving.json").read_text())
+        found: dict[str, Any] = json.loads(
+            self.path("/etc/gpu-serving/line/serving.json").read_text()
+        )
         return found
 
     def ways(self) -> str:
@@ -211,7 +213,7 @@ def test_where_two_have_no_room_the_former_is_started_again(
     monkeypatch.setattr(bring.current, "gpus", lambda _wish: {"line": [0]})
     host.bring({**LINE, "gpus": [0]})
     host.loads = {}
-    with pytest.raises(RefusedError, match="it does not answer: .*; the former one serves on"):
+    with pytest.raises(RefusedError, match=r"it does not answer: .*; the former one serves on"):
         host.bring({**LINE, "gpus": [0], "memory": "2g"})
     assert ["systemctl", "stop", "gpu-serving-line.a.service"] in host.calls
     assert "gpu-serving-line.a.service" in host.running
@@ -241,7 +243,7 @@ def test_a_token_of_the_vault_is_taken(host: Made) -> None:
     assert host.path("/etc/gpu-serving/line/token").read_text() == TOKEN
     for tokens, words in (
         ({"line": "short"}, "no text of 16 to 256 letters"),
-        ({"line": "a quote\" and a blank in it"}, "no text of 16 to 256 letters"),
+        ({"line": 'a quote" and a blank in it'}, "no text of 16 to 256 letters"),
         ({"other": TOKEN}, "gpu_serving_tokens names other"),
     ):
         with pytest.raises(RefusedError, match=words) as error:
@@ -266,7 +268,7 @@ def test_a_file_that_is_another_is_not_loaded(host: Made, monkeypatch: pytest.Mo
     archive = host.path("/image.tar")
     archive.write_bytes(b"another")
     more = {"image": "", "image_sha256": "0" * 64, "archive": str(archive)}
-    with pytest.raises(RefusedError, match="gpu_serving_image_sha256 is 0{64}"):
+    with pytest.raises(RefusedError, match=r"gpu_serving_image_sha256 is 0{64}"):
         host.bring(LINE, **more)
     assert not host.running
 

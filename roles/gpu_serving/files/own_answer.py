@@ -1,7 +1,7 @@
 """What TensorFlow itself says of a SavedModel: its serving signature's outputs for a fixed input.
 
-Run by the host's own TensorFlow. The last line is JSON: {signature, inputs, outputs}, or {none: why}
-of a model that takes no such input.
+Run by the host's own TensorFlow. The last line is JSON: {signature, inputs, outputs}, or
+{none: why} of a model that takes no such input.
 """
 
 import base64
@@ -63,7 +63,7 @@ def answered(path):
         try:
             inputs = {name: value(specs[name], size) for name in specs}
             outputs = function(**inputs)
-        except Exception as error:  # noqa: BLE001  whatever a model says of its input
+        except Exception as error:  # whatever a model says of its input
             why = str(error)
             continue
         return {
@@ -74,4 +74,4 @@ def answered(path):
     return {"none": "it takes no input of ones: " + why[:200]}
 
 
-print(json.dumps(answered(sys.argv[1])))
+sys.stdout.write(json.dumps(answered(sys.argv[1])) + "\n")

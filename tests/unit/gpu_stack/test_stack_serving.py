@@ -36,14 +36,14 @@ OPTIONS: dict[str, Any] = {"gpu_servings": [MNIST], "gpu_serving_image": IMAGE}
 
 
 def refused(*models: dict[str, Any]) -> str:
-    with pytest.raises(ValueError, match=".") as error:
+    with pytest.raises(ValueError, match=r".") as error:
         entries.checked(list(models))
     return str(error.value)
 
 
 def test_an_entry_gets_its_defaults() -> None:
     (entry,) = entries.checked([MNIST])
-    assert {**entries.DEFAULTS, **MNIST} == entry
+    assert entry == {**entries.DEFAULTS, **MNIST}
     assert entries.ports({**entry, "grpc_port": 8500}) == [8501, 8500]
 
 

@@ -41,7 +41,8 @@ def front_door_nobody(_facts: Facts, _changes: Changes, options: Options, _row: 
         return []
     return [
         (
-            "a front door is wished for, and gpu_workspaces and gpu_servings have nothing that is behind it",
+            "a front door is wished for, and gpu_workspaces and gpu_servings have nothing that is "
+            "behind it",
             'take the door away as well: -e \'{"gpu_workspaces": [], "gpu_front_door_name": '
             '""}\'; or name people in gpu_workspaces',
         )

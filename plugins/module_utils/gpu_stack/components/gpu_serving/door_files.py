@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Its value says whether a request has the model's token. A regular expression, for nginx compares
 # plain words without regard to case.
-TOKEN = """\
+BEARER = """\
 map $http_authorization ${variable} {{
     default 0;
     "~^[Bb]earer {token}$" 1;
@@ -72,7 +72,7 @@ def variable(name: str) -> str:
 def tokens(tokens_of: dict[str, str]) -> str:
     """The text of the file with tokens, {name: token}."""
     return places.SHIPPED_BY + "".join(
-        TOKEN.format(variable=variable(name), token=re.sub(r"([.+])", r"\\\1", tokens_of[name]))
+        BEARER.format(variable=variable(name), token=re.sub(r"([.+])", r"\\\1", tokens_of[name]))
         for name in sorted(tokens_of)
     )
 

@@ -84,7 +84,7 @@ def close(wanted: Any, said: Any) -> bool:
         return (
             isinstance(said, list)
             and len(said) == len(wanted)
-            and all(close(one, other) for one, other in zip(wanted, said))
+            and all(close(one, other) for one, other in zip(wanted, said))  # noqa: B905  Python 3.7
         )
     number = (int, float)
     if isinstance(wanted, number) and isinstance(said, number):

@@ -107,8 +107,8 @@ def serving_release(facts: Facts, _changes: Changes, options: Options, row: Row)
     served = (row.get("tensorflow") or {}).get("version")
     return [
         (
-            "version {0} of the model {1} was saved by TensorFlow {2}; the lock's TensorFlow, which "
-            "serves it, is {3}".format(
+            "version {0} of the model {1} was saved by TensorFlow {2}; the lock's TensorFlow, "
+            "which serves it, is {3}".format(
                 seen[name]["newest"], name, seen[name]["tensorflow"], served
             ),
             f"save it with TensorFlow {served} or an older 2.x, or wish for a newer TensorFlow",
