@@ -33,9 +33,9 @@ options = parser.parse_args()
 import tensorflow as tf  # noqa: E402  after the flags, which may be wrong
 
 if options.version:
-    print(
-        f"TensorFlow ModelServer: {tf.__version__}+stand-in\nTensorFlow Library: {tf.__version__}"
-    )
+    release = tf.__version__
+    words = f"TensorFlow ModelServer: {release}+stand-in\nTensorFlow Library: {release}\n"
+    sys.stdout.write(words)
     sys.exit(0)
 
 # {version: [state, error code, message, signature or None]}

@@ -68,7 +68,7 @@ def _closed(context: Context, entry: dict[str, Any]) -> str | None:
     """
     uid, gid = traits.numbers(entry["user"])
     numbers = saved_model.versions(context, entry["models"])
-    paths = [entry["models"]]
+    paths: list[str] = [entry["models"]]
     paths += [f"{paths[0]}/{numbers[-1]}"] if numbers else []
     paths += [f"{paths[-1]}/{saved_model.FILE}"] if numbers else []
     for path in paths:
