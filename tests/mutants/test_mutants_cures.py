@@ -67,6 +67,10 @@ SHOWN: dict[str, tuple[str, ...]] = {
         [one for one in CURES if one.startswith("gpu_front_door.")],
         (f"{STACK}test_stack_front_door.py", "door"),
     ),
+    **dict.fromkeys(
+        [one for one in CURES if one.startswith("gpu_serving.")],
+        (f"{STACK}test_stack_serving.py", "model mnist"),
+    ),
 }
 
 
