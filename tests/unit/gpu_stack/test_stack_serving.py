@@ -21,6 +21,7 @@ from gpu_stack.components.gpu_serving import (
     units,
     wished,
 )
+from gpu_stack.components.gpu_workspace import allocation
 from gpu_stack.host.context import Context, Result
 
 MNIST: dict[str, Any] = {
@@ -406,3 +407,15 @@ def test_a_list_that_can_not_be_read_removes_nothing(tmp_path: Path) -> None:
     (row,) = plan(tmp_path, gpu_servings=[{**MNIST, "port": 0}])
     assert row[0] == "gpu_servings"
     assert "port is a port of the host" in row[3]
+
+
+def test_a_person_who_asks_for_a_number_gets_no_gpu_of_a_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(allocation.handed_gpus, "gpus", lambda: ["GPU-a", "GPU-b"])
+    monkeypatch.setattr(allocation, "kept", dict)
+    ada = {"name": "ada", "gpus": 1, "shared": False}
+    assert allocation.asked_for([ada], [MNIST]) == {"ada": [1]}
+    assert allocation.asked_for([ada], []) == {"ada": [0]}
+    with pytest.raises(ValueError, match="ada asks for 2 GPUs, and 1 of the host's 2 are left"):
+        allocation.asked_for([{**ada, "gpus": 2}], [MNIST])
