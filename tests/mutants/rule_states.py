@@ -1102,7 +1102,7 @@ def serving_states() -> Iterator[State]:
     yield State(rule, "a newer one saved it", {saved: "2.12.0"}, words, **here)
     yield State(rule, "an older one did", {saved: "2.4.1"}, **here)
     yield State(rule, "it does not say", {saved: None}, **here)
-    rule, why = "serving-swapped", "/home/ada/m: /home/ada belongs to uid 1000"
+    rule, why = "serving-swapped", "/data/ada/m: /data/ada belongs to uid 1000"
     words = ("a directory of the model mnist can be swapped for a link", why, "/srv/models/mnist")
     theirs = {seen + "swapped": {"mnist": why, "other": "x"}}
     yield State(rule, "others can replace a directory", theirs, words, **here)
