@@ -213,6 +213,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             raise AnsibleActionFail(f"gpu_state has no option {', '.join(sorted(unknown))}")
         options = host_options.of_host(self._templar, task_vars)
         options["gpu_workspace_digests"] = self._digests("gpu_workspace_tokens", task_vars)
+        options["gpu_serving_digests"] = self._digests("gpu_serving_tokens", task_vars)
         options["gpu_workspace_passed"] = self._digests("gpu_workspace_passwords", task_vars)
         if options.get("gpu_front_door_name"):
             options["gpu_front_door_given"] = self._front_door_digests(options)
@@ -252,7 +253,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         return dict(plain(value))
 
     def _digests(self, variable: str, task_vars: dict[str, Any]) -> dict[str, str]:
-        """SHA-256 of each secret of the workspaces: the look compares them, and sees no secret."""
+        """SHA-256 of each secret of a variable: the look compares them, and sees no secret."""
         tokens = plain(self._templar.template(task_vars.get(variable) or {}))
         if not isinstance(tokens, dict):
             return {}

@@ -61,6 +61,10 @@ options:
         description: Tell browsers to speak HTTPS alone with this name.
         type: bool
         default: false
+      serving:
+        description: Lead to served models as well, see M(provision.gpu.servings).
+        type: bool
+        default: false
       people:
         description: Those whom the door leads to.
         type: list
@@ -195,6 +199,7 @@ DOOR = {
     "redirect": FLAG,
     "hsts": FLAG,
     "people": {"type": "list", "elements": "dict", "default": []},
+    "serving": FLAG,
     "acme": {"type": "dict", "options": ACME},
     "given": MAPPING,
 }

@@ -35,6 +35,11 @@ options:
     description: "Hashes of passwords for SSH, C({name: hash})."
     type: dict
     default: {}
+  models:
+    description: The served models, as the option C(gpu_servings); their GPUs are given to nobody.
+    type: list
+    elements: dict
+    default: []
   root:
     description: Directory of the homes, which root alone can enter.
     type: str
@@ -172,6 +177,7 @@ ARGUMENTS = {
     "workspaces": {"type": "raw", "default": [], "no_log": True},
     "tokens": {"type": "dict", "default": {}, "no_log": True},
     "passwords": {"type": "dict", "default": {}, "no_log": True},
+    "models": {"type": "list", "elements": "dict", "default": []},
     "image": parameters.IMAGE,
     "root": {"type": "str", "default": "/srv/gpu-workspaces"},
     "address": {"type": "str", "default": "127.0.0.1"},

@@ -5,7 +5,14 @@ from __future__ import annotations
 import importlib
 
 from provision.registry import COMPONENTS
-from provision.roles import artifact_cache, gpu_front_door, site, slurm, workspaces_rules
+from provision.roles import (
+    artifact_cache,
+    gpu_front_door,
+    gpu_serving,
+    site,
+    slurm,
+    workspaces_rules,
+)
 from provision.roles.base import Option, Role
 
 # Each component's role is in the module of its name.
@@ -22,6 +29,7 @@ ALL = (*ROLES, *SERVING)
 JUDGES = (
     workspaces_rules.Workspaces(),
     gpu_front_door.FrontDoor(),
+    gpu_serving.Servings(),
     slurm.Cluster(),
     slurm.SharedGpus(),
 )

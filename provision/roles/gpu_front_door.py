@@ -118,6 +118,12 @@ class GpuFrontDoorOptions(Options):
     """Those whom the door leads to, as gpu_workspaces has them: {name, port} and what the page
     shows. Without it those are meant that the host's gpu_workspaces name.
     """
+    gpu_front_door_servings: list[dict[str, Any]] = option(
+        [], internal=True, planned="gpu_servings | default([])", example="'{{ gpu_servings }}'"
+    )
+    """The models that the door leads to, as gpu_servings has them. Without it those are meant that
+    the host's gpu_servings name.
+    """
     gpu_front_door_patience: int = option(60)
     """Seconds in which the door must lead to each Jupyter at the end of a run."""
 
@@ -135,7 +141,7 @@ class FrontDoor:
         *("gpu_front_door_name", "gpu_front_door_port", "gpu_front_door_tls"),
         *("gpu_front_door_certificate", "gpu_front_door_key", "gpu_front_door_redirect"),
         *("gpu_front_door_acme_agree", "gpu_front_door_acme_directory"),
-        "gpu_workspaces",
+        *("gpu_workspaces", "gpu_servings"),
     )
 
     def fault(
@@ -148,13 +154,13 @@ class FrontDoor:
 
 
 def _nobody(values: Mapping[str, Any]) -> Fault | None:
-    if values.get("gpu_workspaces"):
+    if values.get("gpu_workspaces") or values.get("gpu_servings"):
         return None
     return Fault(
         "gpu_front_door_name",
-        "a front door, and no workspace behind it",
+        "a front door, and no workspace or served model behind it",
         expected="gpu_workspaces: [{name: ada, gpus: 1, port: 8801}]",
-        hint="without workspaces leave gpu_front_door_name out",
+        hint="without workspaces and gpu_servings leave gpu_front_door_name out",
     )
 
 
@@ -172,7 +178,7 @@ def _not_agreed(values: Mapping[str, Any]) -> Fault | None:
 
 
 def _same_port(values: Mapping[str, Any]) -> Fault | None:
-    port, people = values.get("gpu_front_door_port", 443), values["gpu_workspaces"]
+    port, people = values.get("gpu_front_door_port", 443), values.get("gpu_workspaces")
     ports = {port: "gpu_front_door_port"}
     acme = values.get("gpu_front_door_tls") == "acme"
     if values.get("gpu_front_door_redirect") is True or acme:

@@ -157,6 +157,12 @@ class GpuWorkspaceOptions(Options):
     """What becomes of a run that has to stop the container of somebody with kernels, terminals or
     SSH open. refuse: nothing is touched. stop: they lose what they had in memory.
     """
+    gpu_workspace_models: list[dict[str, Any]] = option(
+        [], internal=True, planned="gpu_servings | default([])", example="'{{ gpu_servings }}'"
+    )
+    """The models whose GPUs are given to nobody, as gpu_servings has them. Without it those are
+    meant that the host's gpu_servings name.
+    """
     gpu_workspace_slurm: dict[str, Any] = option(
         {},
         internal=True,

@@ -1,4 +1,4 @@
-"""What hosts read of their workspaces, read here by the same functions: people, sizes, hashes."""
+"""What hosts read of their workspaces and models, read here by the same functions."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from typing import Any
 
 from provision.collection import module_utils
 
-_PACKAGE = "provision_component_gpu_workspace"
+_PACKAGE = "provision_components"
 
 
 @functools.cache
-def _module(name: str) -> ModuleType:
-    """A module of the component, or of its hosts' program, without the package around it.
+def _module(name: str, component: str = "gpu_workspace") -> ModuleType:
+    """A module of a component, or of its hosts' program, without the packages around it.
 
-    That one is the whole look.
+    Those are the whole look.
     """
-    if _PACKAGE not in sys.modules:
-        folder = module_utils() / "gpu_stack" / "components" / "gpu_workspace"
-        package = ModuleType(_PACKAGE)
-        package.__path__ = [str(folder)]
-        sys.modules[_PACKAGE] = package
-    return importlib.import_module(f"{_PACKAGE}.{name}")
+    folder = module_utils() / "gpu_stack" / "components"
+    for package, place in (
+        (_PACKAGE, folder),
+        *((f"{_PACKAGE}.{each}", folder / each) for each in ("gpu_workspace", component)),
+    ):
+        if package not in sys.modules:
+            sys.modules[package] = ModuleType(package)
+            sys.modules[package].__path__ = [str(place)]
+    return importlib.import_module(f"{_PACKAGE}.{component}.{name}")
 
 
 def people(value: object) -> list[dict[str, Any]]:
@@ -54,3 +57,24 @@ def locked(row: Mapping[str, Any]) -> dict[str, Any]:
     """What an image that is built on a host takes from its stack."""
     read: Callable[[Mapping[str, Any]], dict[str, Any]] = _module("stack_of_row").locked
     return read(row)
+
+
+def servings(value: object) -> list[dict[str, Any]]:
+    """The list `gpu_servings` with its defaults. ValueError says what is wrong with it."""
+    read: Callable[[object], list[dict[str, Any]]] = _module("entries", "gpu_serving").checked
+    return read(value)
+
+
+def serving_clash(models: list[dict[str, Any]], persons: list[dict[str, Any]]) -> str | None:
+    """What models and workspaces of a host can't both have, or None."""
+    try:
+        _module("entries", "gpu_serving").refuse_clashes(models, persons)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def image_fault(image: str) -> str | None:
+    """What is wrong with the name of TensorFlow Serving's image, or None."""
+    read: Callable[[str], str | None] = _module("entries", "gpu_serving").image_fault
+    return read(image)

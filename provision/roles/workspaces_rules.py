@@ -62,7 +62,7 @@ def _literal(word: str) -> Fault:
 
 
 @dataclass(frozen=True)
-class _Secrets:
+class Secrets:
     """A mapping of people to their secrets: whom it is for, and how a fault of it is worded."""
 
     word: str
@@ -115,14 +115,14 @@ class _Secrets:
         )
 
 
-TOKENS = _Secrets(
+TOKENS = Secrets(
     "gpu_workspace_tokens",
     noun="token",
     kept="token",
     lack="workspace",
     otherwise="the host makes one and keeps it for root",
 )
-PASSWORDS = _Secrets(
+PASSWORDS = Secrets(
     "gpu_workspace_passwords",
     noun="password",
     kept="password's hash",

@@ -12,11 +12,13 @@ NAMES = (
     "tensorflow",
     "gpu_workspace",
     "gpu_front_door",
+    "gpu_serving",
     "slurm",
 )
 # No lock has a part for these.
 UNLOCKED = (
     "gpu_workspace",
     "gpu_front_door",
+    "gpu_serving",
     "slurm",
 )

@@ -134,6 +134,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
             *(
                 "repository_key",
                 "repository_trial",
+                "servings",
                 "shell_startup",
                 "slurm_node",
                 "unfinished_packages",

@@ -199,8 +199,9 @@ def test_a_run_hands_the_checks_what_the_inventory_says(tmp_path: Path) -> None:
         "gpu_front_door_port": 8443,
         "nvidia_driver_mirror": "https://@mirror.example/debian",
     }
-    # Who has a workspace is said by the list of people alone, and a door by its name.
-    by_their_words = ("gpu_workspace", "gpu_front_door")
+    # Who has a workspace is said by the list of people alone, a door by its name, models by their
+    # list.
+    by_their_words = ("gpu_workspace", "gpu_front_door", "gpu_serving")
     states = {name for name in OPTIONS if name.endswith("_state")}
     assert states == {f"{role.name}_state" for role in ROLES if role.name not in by_their_words}
 

@@ -44,6 +44,7 @@ def container() -> dict[str, Any]:
     del data["about"]
     data["found"]["state"]["gpu_workspace"] = {"version": None, "people": {}, "running": {}}
     data["found"]["state"]["gpu_front_door"] = {"version": None, "noted": None, "here": False}
+    data["found"]["state"]["gpu_serving"] = {"version": None, "models": {}, "running": {}}
     data["found"]["state"]["slurm"] = {"version": None, "here": False}
     data["found"]["preflight"]["transaction"] = {"removed": [], "held": []}
     data["found"]["state"]["nvidia_driver"].update(displaced={}, reboot_in_vain="")
@@ -188,6 +189,44 @@ def growing() -> dict[str, Any]:
         disabled=[], part=part, said=None,
     )  # fmt: skip
     data["found"]["preflight"]["slurm"]["steps"] = 2
+    return data
+
+
+@fresh
+def served() -> dict[str, Any]:
+    """The machine, which is to serve two models; made up."""
+    data = machine()
+    data["found"]["gpus"] = [{"index": n, "device": "0x1eb8"} for n in range(2)]
+    good = {"there": True, "newest": 2, "file": True, "tensorflow": "2.9.3"}
+    good |= {"closed": None, "files": True}
+    data["found"]["preflight"]["servings"] = {
+        "docker": True,
+        "ports": [],
+        "memory": 4 * GIB,
+        "models": {"bert": good, "mnist": copy.deepcopy(good)},
+        "swapped": {},
+    }
+    data["options"]["gpu_workspaces"] = []
+    uids: dict[str, Any] = {"users": {}, "taken": {}, "homes": {}, "root": None}
+    data["found"]["state"]["gpu_workspace"].update(files={}, uids=uids)
+    data["options"]["gpu_servings"] = [
+        {
+            "name": "mnist",
+            "models": "/srv/models/mnist",
+            "gpus": [0],
+            "port": 8501,
+            "files": "",
+            "tensorrt": False,
+        },
+        {
+            "name": "bert",
+            "models": "/srv/models/bert",
+            "gpus": [1],
+            "port": 8502,
+            "grpc_port": 8503,
+            "memory": "4g",
+        },
+    ]
     return data
 
 
@@ -1029,7 +1068,10 @@ def door_states() -> Iterator[State]:
     yield State(rule, "a site has the name", theirs, words, **here)
     yield State(rule, "no site has it", {}, **here)
     rule, nobody = "front-door-nobody", {"options/gpu_workspaces": []}
-    words = ("gpu_workspaces has nobody who is behind it", '"gpu_front_door_name": ""')
+    words = (
+        "gpu_workspaces and gpu_servings have nothing that is behind it",
+        '"gpu_front_door_name": ""',
+    )
     yield State(rule, "nobody is behind it", nobody, words, **here)
     yield State(rule, "somebody is", {}, **here)
     gone = {**nobody, "options/gpu_front_door_name": ""}
@@ -1079,6 +1121,89 @@ def slurm_states() -> Iterator[State]:
     yield State(rule, "packages without jobs", {seen + "steps": 0}, **grows)
     whole = {"found/state/slurm/missing": []}
     yield State(rule, "no package is missing", whole, **grows)
+
+
+def serving_states() -> Iterator[State]:
+    seen, here = PRE + "servings/", {"base": served, "only": ("gpu_serving",)}
+    mnist, models = seen + "models/mnist/", "options/gpu_servings/"
+    ada = {"name": "ada", "gpus": [0], "port": 8801}
+    rule = "serving-list"
+    words = ("gpu_servings: mnist: port is a port of the host", "provision explain gpu_servings")
+    yield State(rule, "a value is out of its form", {models + "0/port": 0}, words, **here)
+    words = ("port 8801 is said twice (workspace ada and model mnist)",)
+    same = {models + "0/port": 8801, "options/gpu_workspaces": [{**ada, "gpus": "none"}]}
+    yield State(rule, "a port is a workspace's", same, words, **here)
+    yield State(rule, "all are in it", {}, **here)
+    rule, gone = "serving-docker", {seen + "docker": False}
+    words = ("models are served by its containers (bert, mnist)", "install docker.io")
+    yield State(rule, "docker does not answer", gone, words, **here)
+    yield State(rule, "nothing is to be served", {**gone, "options/gpu_servings": []}, **here)
+    yield State(rule, "docker answers", {}, **here)
+    rule, used = "serving-port", seen + "ports"
+    words = ("port 8503 of the model bert is in use", "give bert another port")
+    yield State(rule, "something listens at a port", {used: [8503]}, words, **here)
+    yield State(rule, "something listens at another", {used: [8601]}, **here)
+    yield State(rule, "nothing does", {used: []}, **here)
+    rule = "serving-models"
+    for fact, changes, text in (
+        (
+            "its directory is missing",
+            {mnist + "there": False},
+            "the model mnist is to come from /srv/models/mnist, and there is no such directory",
+        ),
+        (
+            "there is no version",
+            {mnist + "newest": None},
+            "/srv/models/mnist of the model mnist has no version",
+        ),
+        (
+            "its user can't read it",
+            {mnist + "closed": "/srv/models/mnist/2"},
+            "uid 65534, by whom the model mnist is served, can't read /srv/models/mnist/2",
+        ),
+        (
+            "the newest version is no model",
+            {mnist + "file": False},
+            "version 2 of the model mnist has no saved_model.pb",
+        ),
+        (
+            "the files are missing",
+            {mnist + "files": False, models + "0/files": "/srv/tflite"},
+            "the files of the model mnist are to come from /srv/tflite",
+        ),
+    ):
+        yield State(rule, fact, changes, (text,), **here)
+    yield State(rule, "all are there", {}, **here)
+    rule, saved = "serving-release", mnist + "tensorflow"
+    words = ("version 2 of the model mnist was saved by TensorFlow 2.12.0", "or an older 2.x")
+    yield State(rule, "a newer one saved it", {saved: "2.12.0"}, words, **here)
+    yield State(rule, "an older one did", {saved: "2.4.1"}, **here)
+    yield State(rule, "it does not say", {saved: None}, **here)
+    rule, why = "serving-swapped", "/data/ada/m: /data/ada belongs to uid 1000"
+    words = ("a directory of the model mnist can be swapped for a link", why, "/srv/models/mnist")
+    theirs = {seen + "swapped": {"mnist": why, "other": "x"}}
+    yield State(rule, "others can replace a directory", theirs, words, **here)
+    yield State(rule, "root alone can", {seen + "swapped": {}}, **here)
+    rule, gpus = "serving-gpu", models + "0/gpus"
+    words = ("model mnist asks for GPU 2, and nvidia-smi lists 0 to 1", "indices count from 0")
+    yield State(rule, "an index that is not there", {gpus: [2]}, words, **here)
+    words = ("GPU 0 is promised twice, to ada and model mnist",)
+    theirs, listed = {"options/gpu_workspaces": [ada]}, ("serving-list",)
+    yield State(rule, "a workspace has it", theirs, words, also=listed, **here)
+    words = ("ada asks for 1 GPUs, and 0 of the host's 2 are left",)
+    counted = {"options/gpu_workspaces": [{**ada, "gpus": 1}]}
+    yield State(rule, "none is left for a workspace", counted, words, **here)
+    yield State(rule, "one is", {**counted, gpus: "none"}, **here)
+    yield State(rule, "each has its own", {}, **here)
+    rule = "serving-memory"
+    words = ("may use 4096 MiB together, and this host has 4095 MiB", "give less memory")
+    yield State(rule, "a byte too much", {seen + "memory": 4 * GIB - 1}, words, **here)
+    yield State(rule, "just as much", {seen + "memory": 4 * GIB}, **here)
+    yield State(rule, "nobody knows", {seen + "memory": None}, **here)
+    rule = "serving-tensorrt"
+    words = ("mnist can't be converted by TF-TRT: it needs libnvinfer.so.7", "leave `tensorrt` out")
+    yield State(rule, "somebody wishes for TF-TRT", {models + "0/tensorrt": True}, words, **here)
+    yield State(rule, "nobody does", {models + "0/tensorrt": False}, **here)
 
 
 def running_states() -> Iterator[State]:
@@ -1232,6 +1357,7 @@ def states() -> tuple[State, ...]:
         *podman_states(),
         *workspace_states(),
         *door_states(),
+        *serving_states(),
         *slurm_states(),
         *slurm_life_states.states(),
         *venv_states(),

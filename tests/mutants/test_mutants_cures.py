@@ -71,6 +71,10 @@ SHOWN: dict[str, tuple[str, ...]] = {
         [one for one in CURES if one.startswith("slurm.")],
         (f"{STACK}test_stack_slurm.py", "slurm"),
     ),
+    **dict.fromkeys(
+        [one for one in CURES if one.startswith("gpu_serving.")],
+        (f"{STACK}test_stack_serving.py", "model mnist"),
+    ),
 }
 
 

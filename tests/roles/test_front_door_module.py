@@ -96,7 +96,7 @@ def test_the_templates_are_filled_with_what_the_look_returned(results: dict[str,
         (
             "nobody",
             "a front door needs workspaces behind it (gpu_workspaces, which this role has as "
-            "gpu_front_door_people).",
+            "gpu_front_door_people), or served models (gpu_servings, gpu_front_door_servings).",
         ),
         (
             "proven",

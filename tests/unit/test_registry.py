@@ -20,7 +20,7 @@ def test_a_run_takes_these_steps_in_this_order() -> None:
         # The driver may reboot, and puts apt in order.
         *("tensorflow:begin", "cuda:bring", "cudnn:bring", "gpu_env:bring"),
         *("nvidia_container_toolkit:bring", "tensorflow:bring", "tensorflow:beside"),
-        *("gpu_workspace:bring", "gpu_front_door:bring", "slurm:bring"),
+        *("gpu_workspace:bring", "gpu_front_door:bring", "gpu_serving:bring", "slurm:bring"),
     ]
 
 

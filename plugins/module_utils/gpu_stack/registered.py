@@ -8,6 +8,7 @@ from .components import (
     cudnn,
     gpu_env,
     gpu_front_door,
+    gpu_serving,
     gpu_workspace,
     nvidia_container_toolkit,
     nvidia_driver,
@@ -25,6 +26,7 @@ COMPONENTS = (
     tensorflow,
     gpu_workspace,
     gpu_front_door,
+    gpu_serving,
     slurm,
 )
 BY_NAME = {component.NAME: component for component in COMPONENTS}

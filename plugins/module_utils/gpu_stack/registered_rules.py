@@ -7,6 +7,7 @@ from .components.cuda import rules as cuda_rules
 from .components.cudnn import rules as cudnn_rules
 from .components.gpu_env import rules as gpu_env_rules
 from .components.gpu_front_door import rules as gpu_front_door_rules
+from .components.gpu_serving import rules as gpu_serving_rules
 from .components.gpu_workspace import rules as gpu_workspace_rules
 from .components.nvidia_container_toolkit import rules as nvidia_container_toolkit_rules
 from .components.nvidia_driver import kernel_rules as nvidia_driver_kernel_rules
@@ -29,5 +30,6 @@ MODULES = (
     tensorflow_venv_use,
     gpu_workspace_rules,
     gpu_front_door_rules,
+    gpu_serving_rules,
     slurm_rules,
 )

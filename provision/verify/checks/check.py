@@ -82,6 +82,8 @@ class Check:
             return not_applicable("nobody has a workspace here")
         if component == "gpu_front_door" and not front_door(seen):
             return not_applicable("there is no front door here")
+        if component == "gpu_serving" and not seen.options.get("gpu_servings"):
+            return not_applicable("no model is served here")
         if component == "slurm" and not cluster(seen):
             return not_applicable("the host belongs to no cluster of Slurm's")
         unlocked = ("host", "receipt", *registered.UNLOCKED)

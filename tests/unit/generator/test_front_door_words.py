@@ -80,7 +80,7 @@ def test_a_name_that_is_no_dns_name(name: str) -> None:
 @pytest.mark.parametrize("people", [None, []])
 def test_a_door_to_nobody(people: Any) -> None:
     error = refused(gpu_workspaces=people)
-    assert error.message == "a front door, and no workspace behind it"
+    assert error.message == "a front door, and no workspace or served model behind it"
     assert error.where == "lab/hosts.yml:" + ("3" if people is None else "4")
 
 

@@ -38,6 +38,16 @@ GOOD: dict[str, tuple[Callable[[], Any], dict[str, str], Callable[[], Any], str]
         check_states.shared,
         "there is no front door here",
     ),
+    "gpu_serving": (
+        check_states.served,
+        {
+            "runs": "mnist: active",
+            "available": "mnist: AVAILABLE",
+            "strangers": "mnist: 401 without a token",
+        },
+        check_states.doored,
+        "no model is served here",
+    ),
 }
 
 

@@ -129,6 +129,15 @@ COMPONENTS = (
         locked=False,
         state=False,
     ),
+    # Behind the door, which leads to the models by files of theirs.
+    Component(
+        "gpu_serving",
+        "Served models",
+        "models",
+        spoken="the served models",
+        locked=False,
+        state=False,
+    ),
     # Absent by default, so that its own differ takes it away: to ask for its removal costs a host.
     Component("slurm", "Slurm", "slurm", locked=False, state=False),
 )

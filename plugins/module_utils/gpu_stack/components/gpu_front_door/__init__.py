@@ -52,6 +52,7 @@ def settings(options: Options) -> dict[str, Any]:
         # A former run with another source may have left more.
         "given": {word: given_files[word] for word in given_files if word in GIVEN.get(tls, ())},
         "people": options.get("gpu_workspaces") or [],
+        "serving": bool(options.get("gpu_servings")),
         "acme": {
             "email": option("acme_email", ""),
             "directory": option("acme_directory", paths.LETS_ENCRYPT),

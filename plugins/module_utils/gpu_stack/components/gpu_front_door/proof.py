@@ -44,7 +44,12 @@ def near(address: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104 compared
 
 
-def get(settings: dict[str, Any], path: str, tls: bool = True) -> tuple[int, str]:
+def get(
+    settings: dict[str, Any],
+    path: str,
+    tls: bool = True,
+    headers: dict[str, str] | None = None,
+) -> tuple[int, str]:
     """(status, text) through the door."""
     connection = socket.create_connection(
         (near(settings["address"]), settings["port"]), timeout=PATIENCE
@@ -58,7 +63,7 @@ def get(settings: dict[str, Any], path: str, tls: bool = True) -> tuple[int, str
             connection = trust(settings).wrap_socket(connection, server_hostname=settings["name"])
         client = http.client.HTTPConnection(settings["name"], settings["port"], timeout=PATIENCE)
         client.sock = connection
-        client.request("GET", path, headers={"Host": settings["name"]})
+        client.request("GET", path, headers={"Host": settings["name"], **(headers or {})})
         answer = client.getresponse()
         return answer.status, answer.read(1 << 20).decode("utf-8", "replace")
     finally:

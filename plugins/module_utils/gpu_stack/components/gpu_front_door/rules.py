@@ -35,11 +35,14 @@ def front_door_site(facts: Facts, _changes: Changes, _options: Options, _row: Ro
 
 def front_door_nobody(_facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     # Else everybody's workspace is stopped before the door's role says it.
-    if not options.get("gpu_front_door_name") or options.get("gpu_workspaces"):
+    if not options.get("gpu_front_door_name") or (
+        options.get("gpu_workspaces") or options.get("gpu_servings")
+    ):
         return []
     return [
         (
-            "a front door is wished for, and gpu_workspaces has nobody who is behind it",
+            "a front door is wished for, and gpu_workspaces and gpu_servings have nothing that is "
+            "behind it",
             'take the door away as well: -e \'{"gpu_workspaces": [], "gpu_front_door_name": '
             '""}\'; or name people in gpu_workspaces',
         )

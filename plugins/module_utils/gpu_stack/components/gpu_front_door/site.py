@@ -15,6 +15,10 @@ from .wishes import ports_of
 if TYPE_CHECKING:
     from typing import Any
 
+# Files of the served models, which they write themselves. nginx takes a pattern of which none is
+# there.
+SERVED = "/etc/gpu-serving/door"
+
 
 def words(wish: dict[str, Any], door: dict[str, Any]) -> dict[str, Any]:
     """{site, waiting, page} of a checked wish; `door`: the content of door.json, or {}.
@@ -42,6 +46,7 @@ def _door(wish: dict[str, Any]) -> dict[str, Any]:
         "hsts": wish["hsts"],
         "authority": paths.CA if wish["tls"] == "local_ca" else None,
         "people": people,
+        "serving": SERVED if wish.get("serving") else None,
     }
 
 

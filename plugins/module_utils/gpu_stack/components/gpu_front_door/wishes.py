@@ -27,6 +27,9 @@ def settings(wish: dict[str, Any]) -> dict[str, Any]:
     if wish["tls"] == "acme":
         content["acme"] = {word: wish["acme"][word] for word in ("email", "directory")}
     content["upstream"] = PORTS
+    if wish.get("serving"):
+        # A door without models is noted as before there were any.
+        content["serving"] = True
     content["people"] = [
         {word: person[word] for word in SHOWN if word in person} for person in wish["people"]
     ]
@@ -51,10 +54,10 @@ def check(wish: dict[str, Any]) -> None:
             "gpu_front_door_certificate and gpu_front_door_key are needed with gpu_front_door_tls: "
             "given and host, and with these alone"
         )
-    if not wish["people"]:
+    if not wish["people"] and not wish.get("serving"):
         raise RefusedError(
             "a front door needs workspaces behind it (gpu_workspaces, which this role has as "
-            "gpu_front_door_people)"
+            "gpu_front_door_people), or served models (gpu_servings, gpu_front_door_servings)"
         )
     if wish["tls"] == "acme" and wish["acme"]["agree"] is not True:
         raise RefusedError(

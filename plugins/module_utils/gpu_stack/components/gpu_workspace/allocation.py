@@ -99,12 +99,17 @@ def kept() -> dict[str, Any]:
     return {name: files.data(places.folder(name) + "/gpus.json") for name in names}
 
 
-def asked_for(people: list[dict[str, Any]], slurm: Any = 0) -> dict[str, Any]:
+def asked_for(
+    people: list[dict[str, Any]], models: list[dict[str, Any]], slurm: Any = 0
+) -> dict[str, Any]:
     """As `allocated`, of this host's GPUs; nvidia-smi runs only if somebody asks for any.
 
-    slurm: the host's slurm_gpus, 0 where no job of Slurm's runs on it.
+    models: gpu_servings, whose GPUs are nobody's. slurm: the host's slurm_gpus, 0 where no job of
+    Slurm's runs on it.
     """
-    if not any(person["gpus"] != "none" for person in people):
-        return allocated(people, [], kept())
-    uuids = handed_gpus.gpus()
-    return allocated(people, uuids, kept(), share.of_slurm(slurm, len(uuids)))
+    if all(person["gpus"] == "none" for person in people):
+        return allocated(people, [], {})
+    takers, uuids = people_list.takers_of(models), handed_gpus.gpus()
+    slurms = share.of_slurm(slurm, len(uuids))
+    allocation = allocated(people + takers, uuids, kept(), slurms)
+    return {person["name"]: allocation[person["name"]] for person in people}

@@ -63,7 +63,8 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     if not (seen["changes"] or seen["gone"] or seen["open"]):
         return result
     people, context = people_list.checked(wish["workspaces"]), running_host.context(wish)
-    allocated = allocation.asked_for(people, wish.get("slurm", 0))
+    models = wish.get("models") or []
+    allocated = allocation.asked_for(people, models, wish.get("slurm", 0))
     # A removed person's home stays, and must be out of reach as well.
     root_there = os.path.isdir(files.inside(wish["root"]))
     if people or (root_there and workspace_users.unfit(context) is None):

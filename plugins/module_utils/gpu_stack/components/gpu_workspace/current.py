@@ -34,7 +34,8 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
     homes.refuse_homes(context, people, users)
     # That stops no container.
     seen["open"] = bool(people) and homes.open_to_others(wish["root"])
-    seen["changes"] = _changes(context, people, runs, wish.get("slurm", 0))
+    models, slurm = wish.get("models") or [], wish.get("slurm", 0)
+    seen["changes"] = _changes(context, people, runs, models, slurm)
     _refuse_memory(context, wish, people)
     _refuse_ports(context, people, runs)
     _refuse_users(context, wish, seen, runs)
@@ -45,7 +46,11 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changes(
-    context: Context, people: list[dict[str, Any]], runs: dict[str, str], slurm: Any
+    context: Context,
+    people: list[dict[str, Any]],
+    runs: dict[str, str],
+    models: list[dict[str, Any]],
+    slurm: Any,
 ) -> dict[str, str]:
     """{name: why} of the workspaces that are not as wished."""
     wishes = gpu_workspace.wished_people(context.options)
@@ -60,7 +65,7 @@ def _changes(
             changes[name] = wrong[0] or "absent"
         elif home["owner"] != state["uids"]["users"].get(name):
             changes[name] = "the home is another user's"
-    kept, allocated = allocation.kept(), allocation.asked_for(people, slurm)
+    kept, allocated = allocation.kept(), allocation.asked_for(people, models, slurm)
     for name in sorted(allocated):
         if kept.get(name) is not None and kept[name] != allocated[name]:
             changes.setdefault(name, "other GPUs")

@@ -98,7 +98,9 @@ def try_parts(reference: str, *parts: str) -> dict[str, Any]:
     return {"has": list(parts)}
 
 
-def load(path: str, sha256: str, reference: str) -> dict[str, Any]:
+def load(
+    path: str, sha256: str, reference: str, option: str = "gpu_workspace_image_sha256"
+) -> dict[str, Any]:
     """Loads a tar file into docker under our own name, after its SHA-256 was checked."""
     state = hashlib.sha256()
     with open(path, "rb") as file:
@@ -106,8 +108,7 @@ def load(path: str, sha256: str, reference: str) -> dict[str, Any]:
             state.update(block)
     if state.hexdigest() != sha256:
         raise places.RefusedError(
-            f"{path} has the SHA-256 {state.hexdigest()}; gpu_workspace_image_sha256 is {sha256}. "
-            "It was not loaded"
+            f"{path} has the SHA-256 {state.hexdigest()}; {option} is {sha256}. It was not loaded"
         )
     out = programs.must(docker.answer("load", "--input", path, timeout=3600), "docker load")
     names = re.findall(r"^Loaded image(?: ID)?: (\S+)$", out, re.M)

@@ -42,6 +42,7 @@ def wish_of(params: dict[str, Any]) -> dict[str, Any]:
         slurm=share.promised(params["slurm"]),
         tokens=params["tokens"],
         passwords=params["passwords"],
+        models=params["models"],
         image=reference(params["image"]),
     )
 

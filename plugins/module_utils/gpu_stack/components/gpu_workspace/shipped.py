@@ -12,7 +12,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/command.py": (
         0o644,
-        "505d63d22a30373284c1117b296949ab040384f1e1f9738bf215dd912d1c83a9",
+        "b4c8d6e2eee5ac958ba9657b29bee2f6c4e249ab994e397f6e2087125494d358",
     ),
     "/usr/local/lib/gpu-workspace/program/command_line.py": (
         0o644,
@@ -48,7 +48,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/people_list.py": (
         0o644,
-        "d5408c5e0e1f91163206577d003cd4b28d5c122b22ca7b31218526003df2babd",
+        "80b7d488aaa1c771e6013f44fb2958484bcc063de0c4ad4bef9eac32fc8367e5",
     ),
     "/usr/local/lib/gpu-workspace/program/places.py": (
         0o644,

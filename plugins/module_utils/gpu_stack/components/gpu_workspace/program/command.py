@@ -154,7 +154,11 @@ def _mounts(root: str, person: dict[str, Any]) -> list[str]:
 
 def gpu_arguments(name: str) -> list[str]:
     """docker's arguments for somebody's GPUs."""
-    indices = files.data(places.folder(name) + "/gpus.json")
+    return gpu_words(files.data(places.folder(name) + "/gpus.json"))
+
+
+def gpu_words(indices: Any) -> list[str]:
+    """docker's arguments for GPUs: "all", or a list of indices; none where it is empty."""
     if indices == "all":
         return ["--gpus", "all"]
     if not indices:

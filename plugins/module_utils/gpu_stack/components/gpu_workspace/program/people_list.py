@@ -141,7 +141,8 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _gpus(value: Any) -> bool:
+def fit_gpus(value: Any) -> bool:
+    """Whether a value says which GPUs somebody gets."""
     if isinstance(value, list):
         fit = [
             (is_whole(gpu) and gpu >= 0) or (isinstance(gpu, str) and UUID.fullmatch(gpu))
@@ -170,7 +171,7 @@ def _volumes(value: Any) -> bool:
 
 
 _CHECKS = {
-    "gpus": _gpus,
+    "gpus": fit_gpus,
     "shared": lambda value: isinstance(value, bool),
     "cpus": lambda value: (
         isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
@@ -209,6 +210,23 @@ def _apart(people: list[dict[str, Any]]) -> None:
                     )
                 )
             owners[claim] = person["name"]
+    refuse_promised_twice(people)
+
+
+def takers_of(models: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The models of gpu_servings as those to whom GPUs are promised, beside the people."""
+    return [
+        {
+            "name": "model " + model["name"],
+            "gpus": model["gpus"],
+            "shared": model.get("shared", False),
+        }
+        for model in models
+    ]
+
+
+def refuse_promised_twice(people: list[dict[str, Any]]) -> None:
+    """ValueError where the same GPU is promised to two, each {name, gpus, shared}, unshared."""
     takers = [person for person in people if person["gpus"] != "none"]
     everything = [person for person in takers if person["gpus"] == "all"]
     for person in everything:

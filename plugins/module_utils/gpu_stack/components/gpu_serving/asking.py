@@ -1,0 +1,88 @@
+"""HTTP requests to TensorFlow Serving."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Any
+
+PATIENCE = 30.0
+# Bytes of an answer; predictions of large models can be long.
+SAID = 16 << 20
+
+
+def ask(
+    address: str, port: int, path: str, body: Any = None, patience: float = PATIENCE
+) -> tuple[int | None, Any]:
+    """(status, JSON) of an answer; None where nothing answers, or no JSON.
+
+    The server is not trusted: at most `patience` seconds for the whole answer, and SAID bytes.
+    """
+    connection = http.client.HTTPConnection(address, port, timeout=patience)
+    end = threading.Timer(patience, lambda: _cut(connection))
+    end.daemon = True
+    end.start()
+    try:
+        data = None if body is None else json.dumps(body).encode()
+        connection.request("GET" if data is None else "POST", path, body=data)
+        response = connection.getresponse()
+        text = response.read(SAID)
+        return response.status, json.loads(text.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None, None
+    except (OSError, http.client.HTTPException):
+        return None, None
+    finally:
+        end.cancel()
+        connection.close()
+
+
+def _cut(connection: http.client.HTTPConnection) -> None:
+    """Ends a connection whose answer takes too long."""
+    if connection.sock is not None:
+        connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def versions(answer: Any) -> dict[int, tuple[str, str]]:
+    """{version: (state, error)} of what GET /v1/models/NAME answers; {} of anything else."""
+    rows = answer.get("model_version_status") if isinstance(answer, dict) else None
+    states: dict[int, tuple[str, str]] = {}
+    for row in rows if isinstance(rows, list) else []:
+        if not isinstance(row, dict) or not str(row.get("version")).isdigit():
+            continue
+        status = row.get("status")
+        status = status if isinstance(status, dict) else {}
+        error = "" if status.get("error_code") == "OK" else str(status.get("error_message") or "")
+        states[int(row["version"])] = (str(row.get("state")), plain(error))
+    return states
+
+
+def plain(text: str) -> str:
+    """One line of printable characters, 300 at most: it is the model's owner who words it."""
+    return "".join(c if c.isprintable() and ord(c) < 127 else " " for c in text)[:300].strip()
+
+
+def judged(states: dict[int, tuple[str, str]], newest: int | None) -> tuple[bool, str | None]:
+    """(whether to wait on, what is wrong) of a model's versions; None where the newest is served.
+
+    `newest` is the number of the newest version on the disk.
+    """
+    serves = sorted(number for number in states if states[number][0] == "AVAILABLE")
+    if newest is not None and newest in serves:
+        return False, None
+    failed = [
+        "version {0} does not load: {1}".format(number, states[number][1] or "no reason is said")
+        for number in sorted(states)
+        if states[number][0] == "END" and (states[number][1] or number == newest)
+    ]
+    still = f"version {serves[-1]} still serves" if serves else "no version serves"
+    if newest is None:
+        return False, (None if serves else "its directory has no version")
+    if failed:
+        return False, "; ".join([*failed, still])
+    return True, f"version {newest} is not loaded yet; {still}"

@@ -1,0 +1,74 @@
+"""docker's network of the served models, and each model's addresses on it."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+
+from ...type_checking import TYPE_CHECKING
+from ..gpu_workspace.program import docker, docker_words, programs
+from ..gpu_workspace.program.places import RefusedError
+from . import places
+
+if TYPE_CHECKING:
+    from typing import Any
+
+# Containers do not reach each other, nor anything beyond this host.
+APART = ("--internal", "--opt", docker.APART, "--label", places.LABEL)
+
+
+def subnet() -> str | None:
+    """The network's addresses; None where it is missing. RefusedError for one that is not ours."""
+    form = docker_words.shape("json .")
+    code, out, _error = docker.answer("network", "inspect", "--format", form, places.NETWORK)
+    if code:
+        return None
+    inspected = json.loads(out)
+    if places.LABEL not in (inspected["Labels"] or {}) or not inspected["Internal"]:
+        raise RefusedError(
+            f"docker has a network {places.NETWORK} that is not of gpu_servings; remove it, or "
+            "what uses it, first"
+        )
+    return str(inspected["IPAM"]["Config"][0]["Subnet"])
+
+
+def made() -> str:
+    """The network's addresses; it is made where it is missing.
+
+    docker gives a container an address only where the network's were named, and knows best which
+    are free: it is asked once for some, and given the same back.
+    """
+    known = subnet()
+    if known is not None:
+        return known
+    create = ("network", "create", "--driver", "bridge", *APART)
+    programs.must(docker.answer(*create, places.NETWORK), "docker network create")
+    chosen = subnet()
+    if chosen is None:
+        raise RefusedError(f"docker made the network {places.NETWORK}, and does not know it")
+    programs.must(docker.answer("network", "rm", places.NETWORK), "docker network rm")
+    words = (*create, "--subnet", chosen, places.NETWORK)
+    programs.must(docker.answer(*words), "docker network create")
+    return chosen
+
+
+def remove() -> None:
+    """It stays if a container of somebody else uses it."""
+    if subnet() is not None:
+        docker.answer("network", "rm", places.NETWORK)
+
+
+def addresses(chosen: str, kept: dict[str, Any] | None, taken: set[str]) -> dict[str, str]:
+    """{slot: address} of a model: those that it has, or free ones of the network."""
+    network = ipaddress.ip_network(chosen)
+    had = {slot: str((kept or {}).get(slot)) for slot in places.SLOTS}
+    if kept and all(ipaddress.ip_address(had[slot]) in network for slot in places.SLOTS):
+        return had
+    # The first is the host's own.
+    hosts = iter(network.hosts())
+    next(hosts)
+    free = (str(host) for host in hosts if str(host) not in taken)
+    try:
+        return {slot: next(free) for slot in places.SLOTS}
+    except StopIteration:
+        raise RefusedError(f"the network {places.NETWORK} ({chosen}) has no free address") from None

@@ -1,0 +1,203 @@
+"""Rules about what prevents changes of served models."""
+
+from __future__ import annotations
+
+from ...rules import rules_of, some
+from ...type_checking import TYPE_CHECKING
+from .. import gpu_serving
+from ..gpu_workspace.program import people_list, traits
+from ..nvidia_container_toolkit import docker
+from . import entries, saved_model, wished
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...shapes import Changes, Facts, Options, Reasons, Row
+
+# Of TF-TRT; the TensorFlow that was built with it opens it by this name.
+# https://github.com/tensorflow/tensorflow/blob/v2.9.3/tensorflow/compiler/tf2tensorrt/stub
+TENSORRT = {"2.9": "libnvinfer.so.7"}
+
+
+def _seen(facts: Facts) -> dict[str, Any]:
+    """What stands in the way of served models."""
+    return facts["preflight"].get("servings") or {}
+
+
+def serving_list(_facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
+    # An inventory is refused when it is rendered; this is for what comes by -e or a template.
+    try:
+        models = entries.checked(options.get("gpu_servings") or [])
+        entries.refuse_clashes(models, options.get("gpu_workspaces") or [])
+    except ValueError as error:
+        return [(f"gpu_servings: {error}", "`provision explain gpu_servings`")]
+    return []
+
+
+def serving_docker(facts: Facts, changes: Changes, options: Options, _row: Row) -> Reasons:
+    models = wished.models(options)
+    names = [name for name in gpu_serving.touched(changes) if name in models]
+    if _seen(facts).get("docker") is not False or not names:
+        return []
+    if any(row["item"] in docker.ENGINES.values() for row in changes):
+        return []  # the same run brings it, before the models
+    return [
+        (
+            f"docker does not answer, and models are served by its containers ({some(names)})",
+            "install docker.io or docker-ce and start it; `systemctl status docker` says how it is",
+        )
+    ]
+
+
+def serving_port(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
+    models = wished.models(options)
+    names = {port: name for name in models for port in entries.ports(models[name])}
+    return [
+        (
+            f"port {port} of the model {names[port]} is in use by something else on this host",
+            f"give {names[port]} another port in gpu_servings; `ss -tlnp` says who listens",
+        )
+        for port in _seen(facts).get("ports") or []
+        if port in names
+    ]
+
+
+def serving_models(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
+    models, seen = wished.models(options), _seen(facts).get("models") or {}
+    reasons = []
+    for name in sorted(set(seen) & set(models)):
+        entry, found = models[name], seen[name]
+        uid = entry["user"].partition(":")[0]
+        versions = "a directory for each version, {0}/1/saved_model.pb and so on".format(
+            entry["models"]
+        )
+        if not found["there"]:
+            reasons.append((
+                "the model {0} is to come from {1}, and there is no such directory".format(
+                    name, entry["models"]),
+                f"bring the model there first: {versions}",
+            ))  # fmt: skip
+        elif found["newest"] is None:
+            reasons.append(
+                ("{0} of the model {1} has no version".format(entry["models"], name), versions)
+            )
+        elif found["closed"]:
+            reasons.append((
+                "uid {0}, by whom the model {1} is served, can't read {2}".format(
+                    uid, name, found["closed"]),
+                "chmod -R o+rX it, or say `user` of the model whose group may read it",
+            ))  # fmt: skip
+        elif not found["file"]:
+            reasons.append((
+                "version {0} of the model {1} has no saved_model.pb".format(
+                    found["newest"], name),
+                "copy a version under a name that is no number, and rename it when it is whole",
+            ))  # fmt: skip
+        if not found["files"]:
+            reasons.append((
+                "the files of the model {0} are to come from {1}, and there is no such "
+                "directory".format(name, entry["files"]),
+                "make it first, or leave `files` out",
+            ))  # fmt: skip
+    return reasons
+
+
+def serving_release(facts: Facts, _changes: Changes, options: Options, row: Row) -> Reasons:
+    models, seen = wished.models(options), _seen(facts).get("models") or {}
+    served = (row.get("tensorflow") or {}).get("version")
+    return [
+        (
+            "version {0} of the model {1} was saved by TensorFlow {2}; the lock's TensorFlow, "
+            "which serves it, is {3}".format(
+                seen[name]["newest"], name, seen[name]["tensorflow"], served
+            ),
+            f"save it with TensorFlow {served} or an older 2.x, or wish for a newer TensorFlow",
+        )
+        for name in sorted(set(seen) & set(models))
+        if saved_model.is_newer(seen[name]["tensorflow"], served)
+    ]
+
+
+def serving_swapped(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
+    models = wished.models(options)
+    return [
+        (
+            f"a directory of the model {name} can be swapped for a link, which docker would follow "
+            f"as root: {why}",
+            "name a directory below directories that only root can write to, as "
+            f"/srv/models/{name}; itself it may be anybody's",
+        )
+        for name, why in sorted((_seen(facts).get("swapped") or {}).items())
+        if name in models
+    ]
+
+
+def serving_gpu(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
+    models = wished.models(options)
+    if not models:
+        return []
+    # Imported only when needed: what it runs takes longer to load than the rest of the rules.
+    from ..gpu_workspace import allocation
+
+    uuids = [gpu.get("uuid") or f"GPU {index}" for index, gpu in enumerate(facts["gpus"])]
+    people = [
+        {"name": person["name"], "gpus": person["gpus"], "shared": person.get("shared", False)}
+        for person in options.get("gpu_workspaces") or []
+    ]
+    try:
+        allocation.allocated(people + people_list.takers_of(list(models.values())), uuids, {})
+    except ValueError as error:
+        hint = (
+            "indices count from 0; `nvidia-smi -L` lists them. A GPU is promised once, to a model "
+            "or to a workspace; where that is meant, shared: true of both"
+        )
+        return [(str(error), hint)]
+    return []
+
+
+def serving_memory(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
+    memory = _seen(facts).get("memory")
+    people = [*wished.models(options).values(), *(options.get("gpu_workspaces") or [])]
+    together = sum(traits.size(one.get("memory")) or 0 for one in people)
+    if memory is None or together <= memory:
+        return []
+    return [
+        (
+            f"the models and workspaces may use {together >> 20} MiB together, and this host has "
+            f"{memory >> 20} MiB",
+            "give less memory in gpu_servings; who is over the limit is ended by the kernel",
+        )
+    ]
+
+
+def serving_tensorrt(_facts: Facts, _changes: Changes, options: Options, row: Row) -> Reasons:
+    models = wished.models(options)
+    names = [name for name in sorted(models) if models[name]["tensorrt"]]
+    release = (row.get("tensorflow") or {}).get("version") or ""
+    library = TENSORRT.get(".".join(release.split(".")[:2]), "TensorRT's libnvinfer")
+    if not names:
+        return []
+    return [
+        (
+            f"{some(names)} can't be converted by TF-TRT: it needs {library}, and no lock has it "
+            "(neither Debian nor a wheel that TensorFlow names brings it)",
+            "leave `tensorrt` out: TensorFlow Serving serves the model without. One that was "
+            "converted elsewhere is served like any other where the image has that library",
+        )
+    ]
+
+
+RULES = rules_of(
+    gpu_serving.NAME,
+    stops={
+        "serving-list": serving_list,
+        "serving-docker": serving_docker,
+        "serving-port": serving_port,
+        "serving-models": serving_models,
+        "serving-release": serving_release,
+        "serving-swapped": serving_swapped,
+        "serving-gpu": serving_gpu,
+        "serving-memory": serving_memory,
+        "serving-tensorrt": serving_tensorrt,
+    },
+)

@@ -1,0 +1,198 @@
+"""gpu_serving: models served by TensorFlow Serving in containers, kept by systemd."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from provision.inventory import Fault, is_template
+from provision.models import Wish
+from provision.roles.base import Options, Role, Row, option
+from provision.roles.workspaces_on_hosts import image_fault, people, serving_clash, servings
+from provision.roles.workspaces_rules import Secrets
+
+
+def _servings(value: object) -> str | None:
+    try:
+        servings(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _image(value: object) -> str | None:
+    return image_fault(str(value))
+
+
+def _sha256(value: object) -> str | None:
+    if value == "" or (isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value)):
+        return None
+    return f"{value!r} is no SHA-256; expected the 64 lower-case hex digits of `sha256sum FILE`"
+
+
+class GpuServingOptions(Options):
+    """Public variables of the role."""
+
+    gpu_servings: list[dict[str, Any]] = option(
+        [],
+        looked_at=True,
+        example="[{name: mnist, models: /srv/models/mnist, gpus: [0], gpu_memory: 0.4, "
+        'port: 8501, memory: "8g"}]',
+        reads=_servings,
+    )
+    """The models that are served, each as {name, models, gpus, port}, and grpc_port, gpu_memory,
+    shared, cpus, memory, files, poll, user, compare, tensorrt where needed. One that is no longer
+    named is ended; its directory stays. Literal data, and no secrets.
+    """
+    gpu_serving_tokens: dict[str, str] = option({})
+    """The models' tokens for the front door as {name: token}, from Ansible Vault; 16 characters at
+    least. For one that is not named the host makes one, in /etc/gpu-serving/NAME/token.
+    """
+    gpu_serving_image: str = option(
+        "",
+        looked_at=True,
+        example="docker.io/tensorflow/serving@sha256:<64 hex digits>",
+        reads=_image,
+    )
+    """TensorFlow Serving's image of the lock's TensorFlow, by its digest; of a mirror under the
+    mirror's name. Or sha256:<64 hex digits>, the id of one that the hosts have already.
+    """
+    gpu_serving_image_file: str = option("", path=True, example="/srv/images/serving-2.9.3-gpu.tar")
+    """The image as a tar file (docker save) on the machine that runs Ansible, for hosts that reach
+    no registry.
+    """
+    gpu_serving_image_sha256: str = option("", looked_at=True, reads=_sha256)
+    """SHA-256 of gpu_serving_image_file; it is compared before docker loads the file."""
+    gpu_serving_release: str = option("", identity=True, wish='gpu_stack: {tensorflow: "2.9"}')
+    """The TensorFlow that the image must have, and that predictions are compared with."""
+    gpu_serving_tensorflow: str = option(
+        "/opt/tensorflow/current", identity=True, wish="tensorflow_root"
+    )
+    """Where the host has that TensorFlow."""
+    gpu_serving_patience: int = option(300)
+    """Seconds in which each model must be served."""
+
+
+def variables(_stack: str, row: Row) -> dict[str, Any]:
+    """The lock's TensorFlow."""
+    if "tensorflow" not in row:
+        return {}
+    return {
+        "gpu_serving_release": row["tensorflow"]["version"],
+        # The directory of the role tensorflow.
+        "gpu_serving_tensorflow": "{{ tensorflow_root | default('/opt/tensorflow') }}/current",
+    }
+
+
+TOKENS = Secrets(
+    "gpu_serving_tokens",
+    noun="token",
+    kept="token",
+    lack="model",
+    otherwise="the host makes one and keeps it for root",
+)
+
+
+@dataclass(frozen=True)
+class Servings:
+    """The rules over several variables of a host's served models."""
+
+    names: tuple[str, ...] = (
+        *("gpu_servings", "gpu_serving_tokens", "gpu_serving_image", "gpu_serving_image_file"),
+        *("gpu_serving_image_sha256", "gpu_workspaces", "gpu_front_door_name"),
+        "gpu_front_door_port",
+    )
+
+    def fault(
+        self, values: Mapping[str, Any], wish: Wish, written: Callable[[str], str]
+    ) -> Fault | None:
+        """The first fault; no token is ever part of it."""
+        word = self.names[0]
+        if is_template(values[word]):
+            return Fault(
+                word,
+                f"{word} holds a template; what is served is literal, so that clashes are seen "
+                "before any host is asked",
+                expected="a literal, like [{name: mnist, models: /srv/models/mnist, gpus: none, "
+                "port: 8501}]",
+                hint="what is secret stands in gpu_serving_tokens, which may be a template or "
+                "vaulted",
+            )
+        try:
+            models = servings(values[word])
+        except ValueError as error:
+            return Fault(word, f"{word}: {error}", hint=f"`provision explain {word}`")
+        names = [model["name"] for model in models]
+        return (
+            TOKENS.fault(values.get(TOKENS.word), names, written, lambda _name, _token: None)
+            or _one_image(models, values)
+            or _clash(models, values)
+            or _no_toolkit(models, wish)
+            or _no_tensorrt(models)
+        )
+
+
+def _one_image(models: list[dict[str, Any]], values: Mapping[str, Any]) -> Fault | None:
+    """Not exactly one way to an image, or a file without its hash or a hash without its file."""
+    by_file, hashed = (values.get("gpu_serving_image_" + word) for word in ("file", "sha256"))
+    one = bool(values.get("gpu_serving_image")) != bool(by_file)
+    if not models or (one and bool(by_file) == bool(hashed)):
+        return None
+    words = ("gpu_serving_image", "gpu_serving_image_file", "gpu_serving_image_sha256")
+    return Fault(
+        "gpu_servings",
+        "the models need one image of TensorFlow Serving, by a digest or a hash",
+        got=", ".join(word for word in words if values.get(word)) or "none",
+        expected="gpu_serving_image: docker.io/tensorflow/serving@sha256:..., or "
+        "gpu_serving_image_file with gpu_serving_image_sha256",
+        hint="where it was pulled, `docker image inspect tensorflow/serving:2.9.3-gpu` lists the "
+        "digest under RepoDigests; a tag alone is another image tomorrow",
+    )
+
+
+def _clash(models: list[dict[str, Any]], values: Mapping[str, Any]) -> Fault | None:
+    """A port or a GPU of a workspace's or the door's, and a person whose path is the models'."""
+    workspaces = values.get("gpu_workspaces")
+    try:
+        persons = people(workspaces) if workspaces and not is_template(workspaces) else []
+    except ValueError:
+        return None  # their own judge says it
+    wrong = serving_clash(models, persons)
+    door = values.get("gpu_front_door_name")
+    for model in models if door else ():
+        if values.get("gpu_front_door_port", 443) in (model["port"], model.get("grpc_port")):
+            wrong = wrong or f"the port of {model['name']} is the front door's"
+    if door and models and any(person["name"] == "serving" for person in persons):
+        wrong = wrong or "the front door has /serving/ for models, and a person of that name"
+    return Fault("gpu_servings", f"gpu_servings: {wrong}") if wrong else None
+
+
+def _no_toolkit(models: list[dict[str, Any]], wish: Wish) -> Fault | None:
+    names = [model["name"] for model in models if model["gpus"] != "none"]
+    if not names or "container_toolkit" in wish.own:
+        return None
+    return Fault(
+        "gpu_servings",
+        f"{', '.join(names)} cannot get GPUs: docker does not know them on these hosts",
+        expected="gpu_stack: {..., container_toolkit: true}",
+        hint="or gpus: none, for a model without",
+    )
+
+
+def _no_tensorrt(models: list[dict[str, Any]]) -> Fault | None:
+    names = [model["name"] for model in models if model["tensorrt"]]
+    if not names:
+        return None
+    return Fault(
+        "gpu_servings",
+        f"{', '.join(names)} cannot be converted by TF-TRT: it needs TensorRT (libnvinfer 7 for "
+        "TensorFlow 2.9), which no lock has",
+        expected="tensorrt left out",
+        hint="TensorFlow Serving serves the model without; one that was converted elsewhere is "
+        "served like any other where the image has that library",
+    )
+
+
+ROLE = Role("gpu_serving", GpuServingOptions, variables)

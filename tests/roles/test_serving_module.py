@@ -1,0 +1,286 @@
+"""The module `servings`: a changed model is started beside the former, which serves until then.
+
+docker, systemd and TensorFlow Serving are made up here; tests/hosts/test_serving.py has real ones.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_stack.components.gpu_serving import asking, bring, images, network, places, service
+from gpu_stack.components.gpu_workspace.program import docker, files, programs
+from gpu_stack.components.gpu_workspace.program.places import RefusedError
+from gpu_stack.host.context import Context
+
+IMAGE = "sha256:" + "a" * 64
+LINE = {"name": "line", "models": "/srv/models/line", "gpus": "none", "port": 8501}
+TOKEN = "a-token-of-the-vault-0123456789"  # noqa: S105
+
+
+class Made:
+    """A host: its units, its docker, and which addresses serve which versions."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.running: set[str] = set()
+        self.enabled: set[str] = set()
+        self.calls: list[list[str]] = []
+        # What a container answers that is started from now on.
+        self.loads = {2: ("AVAILABLE", "")}
+        self.serving: dict[str, dict[int, tuple[str, str]]] = {}
+        self.subnet: str | None = None
+        self.release = "2.9.3"
+
+    def path(self, path: str) -> Path:
+        return self.root / path.lstrip("/")
+
+    def version(self, number: int) -> None:
+        place = self.path(f"/srv/models/line/{number}")
+        place.mkdir(parents=True)
+        (place / "saved_model.pb").write_bytes(b"")
+
+    def unit(self, name: str) -> str:
+        return self.path(f"{places.UNITS_PLACE}/{name}").read_text()
+
+    def call(self, argv: list[str], timeout: float | None = 60) -> tuple[int, str, str]:
+        del timeout
+        self.calls.append(argv)
+        if argv[:1] == ["systemctl"]:
+            words = [word for word in argv[2:] if not word.startswith("-")]
+            if argv[1] in ("restart", "start"):
+                for unit in words:
+                    self.running.add(unit)
+                    if re.search(r"\.[ab]\.service$", unit):
+                        address = re.search(r"--ip (\S+)", self.unit(unit))
+                        assert address is not None
+                        self.serving[address[1]] = dict(self.loads)
+            if argv[1] == "stop" or "--now" in argv:
+                self.running -= set(words)
+            if argv[1] in ("enable", "disable"):
+                wants = {unit: self.wants(unit) for unit in words}
+                for path in wants.values():
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.unlink(missing_ok=True)
+                    if argv[1] == "enable":
+                        path.touch()
+            return 0, "", ""
+        if "ps" in argv:
+            return 0, self.listing(), ""
+        return 0, "", ""
+
+    def wants(self, unit: str) -> Path:
+        place = places.PORT_WANTS if unit.endswith(".socket") else places.WANTS
+        return self.path(place + unit)
+
+    def listing(self) -> str:
+        rows = []
+        for unit in sorted(self.running):
+            if re.search(r"\.[ab]\.service$", unit):
+                found = re.search(r"gpu-serving\.revision=(\S+)", self.unit(unit))
+                assert found is not None
+                rows.append(f"{unit.split('-', 2)[2].split('.')[0]} {found[1]}")
+        return "\n".join(rows)
+
+    def docker(self, *arguments: str, **_options: Any) -> tuple[int, str, str]:
+        if arguments[:2] == ("network", "inspect"):
+            if self.subnet is None:
+                return 1, "", "no such network"
+            found = {"Labels": {places.LABEL: ""}, "Internal": True}
+            return 0, json.dumps({**found, "IPAM": {"Config": [{"Subnet": self.subnet}]}}), ""
+        if arguments[:2] == ("network", "create"):
+            self.subnet = "172.30.0.0/24"
+        if arguments[:2] == ("network", "rm"):
+            self.subnet = None
+        if "--version" in arguments:
+            return 0, f"TensorFlow ModelServer: 1\nTensorFlow Library: {self.release}\n", ""
+        return (1, "", "no such") if arguments[0] == "inspect" else (0, "", "")
+
+    def ask(self, address: str, _port: int, _path: str, *_rest: Any, **_more: Any) -> Any:
+        states = self.serving.get(address, {})
+        rows = [
+            {
+                "version": str(number),
+                "state": state,
+                "status": {"error_code": "NOT_FOUND" if error else "OK", "error_message": error},
+            }
+            for number, (state, error) in states.items()
+        ]
+        return (200, {"model_version_status": rows}) if rows else (None, None)
+
+    def bring(self, *models: dict[str, Any], dry: bool = False, **more: Any) -> dict[str, Any]:
+        params = {
+            "state": "present",
+            "servings": list(models),
+            "tokens": {},
+            "image": IMAGE,
+            "image_sha256": "",
+            "archive": "",
+            "release": "2.9.3",
+            "patience": 0.0,
+            **more,
+        }
+        return service.settle(params, dry)
+
+    def record(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(
+            self.path("/etc/gpu-serving/line/serving.json").read_text()
+        )
+        return found
+
+    def ways(self) -> str:
+        return self.path(places.DOOR_PATHS).read_text()
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
+    made = Made(tmp_path)
+    made.path(places.UNITS_PLACE).mkdir(parents=True)
+    made.path("/etc").mkdir(exist_ok=True)
+    monkeypatch.setattr(files, "ROOT", str(tmp_path))
+    monkeypatch.setattr(programs, "call", made.call)
+    monkeypatch.setattr(docker, "answer", made.docker)
+    monkeypatch.setattr(asking, "ask", made.ask)
+    monkeypatch.setattr(bring.time, "sleep", lambda _seconds: None)
+    made.version(2)
+    return made
+
+
+def test_a_model_is_brought_once(host: Made) -> None:
+    done = host.bring(LINE)
+    assert (done["changed"], done["models"]) == (True, ["line"])
+    assert host.running == {"gpu-serving-line.a.service", "gpu-serving-line.rest.socket"}
+    assert host.record()["addresses"] == {"a": "172.30.0.2", "b": "172.30.0.3"}
+    token = host.path("/etc/gpu-serving/line/token")
+    assert (len(token.read_text()), token.stat().st_mode & 0o777) == (48, 0o600)
+    tokens = host.path(places.DOOR_TOKENS)
+    assert token.read_text() in tokens.read_text()
+    assert tokens.stat().st_mode & 0o777 == 0o600
+    assert "http://172.30.0.2:8501/v1/" in host.ways()
+    # docker was asked for addresses, and given the same back.
+    assert host.subnet == "172.30.0.0/24"
+    assert host.bring(LINE)["changed"] is False
+
+
+def test_nothing_is_done_in_check_mode(host: Made) -> None:
+    done = host.bring(LINE, dry=True)
+    assert done["summary"] == "Would serve: line; would end: nothing"
+    assert not host.running
+    assert not host.path(places.PLACE).exists()
+
+
+def test_a_changed_model_takes_the_other_place_and_the_former_goes(host: Made) -> None:
+    host.bring(LINE)
+    token = host.path("/etc/gpu-serving/line/token").read_text()
+    host.bring({**LINE, "memory": "2g"})
+    assert host.running == {"gpu-serving-line.b.service", "gpu-serving-line.rest.socket"}
+    assert host.record()["slot"] == "b"
+    assert "http://172.30.0.3:8501/v1/" in host.ways()
+    assert not host.path(f"{places.UNITS_PLACE}/gpu-serving-line.a.service").exists()
+    assert host.path("/etc/gpu-serving/line/token").read_text() == token
+    begun = [call for call in host.calls if call[1:2] == ["restart"]]
+    ended = host.calls.index(
+        ["systemctl", "disable", "--now", "gpu-serving-line.a.service"],
+    )
+    assert host.calls.index(begun[-1]) < ended
+
+
+def test_one_that_does_not_come_up_leaves_the_former_serving(host: Made) -> None:
+    host.bring(LINE)
+    before, ways = host.record(), host.ways()
+    host.loads = {3: ("END", "Op type not registered 'Foo'")}
+    host.version(3)
+    with pytest.raises(RefusedError) as error:
+        host.bring({**LINE, "memory": "2g"})
+    assert str(error.value) == (
+        "line: version 3 does not load: Op type not registered 'Foo'; no version serves; the "
+        "former one serves on."
+    )
+    assert "gpu-serving-line.a.service" in host.running
+    assert "gpu-serving-line.b.service" not in host.running
+    assert not host.path(f"{places.UNITS_PLACE}/gpu-serving-line.b.service").exists()
+    assert (host.record(), host.ways()) == (before, ways)
+    # It was never stopped: both have room where there is no GPU.
+    assert ["systemctl", "stop", "gpu-serving-line.a.service"] not in host.calls
+
+
+def test_where_two_have_no_room_the_former_is_started_again(
+    host: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bring.current, "gpus", lambda _wish: {"line": [0]})
+    host.bring({**LINE, "gpus": [0]})
+    host.loads = {}
+    with pytest.raises(RefusedError, match=r"it does not answer: .*; the former one serves on"):
+        host.bring({**LINE, "gpus": [0], "memory": "2g"})
+    assert ["systemctl", "stop", "gpu-serving-line.a.service"] in host.calls
+    assert "gpu-serving-line.a.service" in host.running
+    host.calls.clear()
+    host.loads = {2: ("AVAILABLE", "")}
+    host.bring({**LINE, "gpus": [0], "gpu_memory": 0.4})
+    assert ["systemctl", "stop", "gpu-serving-line.a.service"] in host.calls
+    host.calls.clear()
+    host.bring({**LINE, "gpus": [0], "gpu_memory": 0.3})
+    assert ["systemctl", "stop", "gpu-serving-line.b.service"] not in host.calls
+
+
+def test_one_that_is_no_longer_named_goes_and_its_directory_stays(host: Made) -> None:
+    host.bring(LINE)
+    done = host.bring()
+    assert done["removed"] == ["line"]
+    assert not host.running
+    assert host.subnet is None
+    assert not host.path(places.PLACE).exists()
+    assert [path.name for path in host.path(places.UNITS_PLACE).glob("gpu-serving*")] == []
+    assert host.path("/srv/models/line/2/saved_model.pb").exists()
+    assert host.bring()["changed"] is False
+
+
+def test_a_token_of_the_vault_is_taken(host: Made) -> None:
+    host.bring(LINE, tokens={"line": TOKEN})
+    assert host.path("/etc/gpu-serving/line/token").read_text() == TOKEN
+    for tokens, words in (
+        ({"line": "short"}, "no text of 16 to 256 letters"),
+        ({"line": 'a quote" and a blank in it'}, "no text of 16 to 256 letters"),
+        ({"other": TOKEN}, "gpu_serving_tokens names other"),
+    ):
+        with pytest.raises(RefusedError, match=words) as error:
+            host.bring(LINE, tokens=tokens)
+        assert not set(tokens.values()) & set(str(error.value).split())
+
+
+def test_an_image_of_another_release_is_refused(host: Made) -> None:
+    host.release = "2.12.1"
+    with pytest.raises(RefusedError, match=r"has TensorFlow 2\.12, and the lock 2\.9\.3"):
+        host.bring(LINE)
+    assert not host.running
+
+
+def test_an_image_is_needed(host: Made) -> None:
+    with pytest.raises(RefusedError, match="one image of TensorFlow Serving by its digest"):
+        host.bring(LINE, image="")
+
+
+def test_a_file_that_is_another_is_not_loaded(host: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "has", lambda _name: False)
+    archive = host.path("/image.tar")
+    archive.write_bytes(b"another")
+    more = {"image": "", "image_sha256": "0" * 64, "archive": str(archive)}
+    with pytest.raises(RefusedError, match=r"gpu_serving_image_sha256 is 0{64}"):
+        host.bring(LINE, **more)
+    assert not host.running
+
+
+def test_a_network_of_somebody_else_is_refused(host: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = json.dumps({"Labels": {}, "Internal": True, "IPAM": {"Config": []}})
+    monkeypatch.setattr(docker, "answer", lambda *_words, **_more: (0, theirs, ""))
+    with pytest.raises(RefusedError, match="that is not of gpu_servings"):
+        network.made()
+
+
+def test_a_model_that_is_not_there_is_refused_before_anything(host: Made) -> None:
+    with pytest.raises(RefusedError, match="has no version"):
+        host.bring({**LINE, "models": "/srv/models/none"}, state="looked")
+    assert Context(root=str(host.root)).listdir(places.PLACE) == []
