@@ -5,6 +5,7 @@ The real TensorFlow trains and is killed in tests/hosts/test_train.py.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -167,6 +168,12 @@ def jobs(tmp_path: Path) -> Iterator[Any]:
         for process in job.processes:
             process.kill()
             process.wait()
+        # On a host systemd ends what is left of a unit.
+        for worker in (0, 1):
+            pid = job.state(worker).get("pid")
+            if pid:
+                with contextlib.suppress(OSError):
+                    os.killpg(pid, signal.SIGKILL)
 
 
 def test_a_training_comes_to_its_end(jobs: Any) -> None:
