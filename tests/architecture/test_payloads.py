@@ -17,6 +17,8 @@ from tests.collection import IMPORTABLE, ROOT
 
 # The collection's own part of the archive, in compressed kilobytes; Ansible's is 110 more.
 BOUND = 95
+# Those that are called once, and only where a plan says so or a person asks.
+LARGE = {"cuda_tree": 98, "gpu_acceptance": 97, "servings": 108}
 # Those that several tasks of a run call.
 SMALL = {
     "apt_sources": 25,
@@ -81,5 +83,6 @@ def sizes() -> dict[str, int]:
 def test_modules_carry_no_more_than_they_need(sizes: dict[str, int]) -> None:
     assert sizes.keys() >= SMALL.keys()
     assert min(sizes.values()) > 1000
-    large = {name: size for name, size in sizes.items() if size > 1000 * SMALL.get(name, BOUND)}
+    bounds = {**SMALL, **LARGE}
+    large = {name: size for name, size in sizes.items() if size > 1000 * bounds.get(name, BOUND)}
     assert not large, f"bytes of the collection that these carry: {large}"

@@ -326,7 +326,8 @@ def test_a_file_is_copied_only_where_it_is_needed(
 ) -> None:
     machine.images = set(there)
     params = {
-        **wish(ADA), "tokens": {}, "passwords": {}, "models": [], "image": {**NONE, **image},
+        **wish(ADA), "tokens": {}, "passwords": {}, "models": [], "slurm": {},
+        "image": {**NONE, **image},
         "in_use": "refuse", "host_memory": "",
     }  # fmt: skip
     found = service.looked(params)
@@ -486,7 +487,8 @@ def test_all_of_it_is_taken_away(machine: Machine) -> None:
 def test_the_program_of_before_is_replaced_and_nobody_is_stopped(machine: Machine) -> None:
     """It was one file, and no container is to know of it."""
     params = {
-        **wish(ADA), "tokens": {}, "passwords": {}, "models": [], "image": {**NONE, "image": IMAGE},
+        **wish(ADA), "tokens": {}, "passwords": {}, "models": [], "slurm": {},
+        "image": {**NONE, "image": IMAGE},
         "in_use": "refuse", "host_memory": "", "shipped": SHIPPED,
     }  # fmt: skip
     service.present(params, dry=False)

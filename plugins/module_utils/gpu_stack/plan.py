@@ -248,8 +248,7 @@ def plan(
         "receipt": facts["receipt"],
         "absent": removed,
         "steps": planned_steps(touched, removed, options),
-        # Whose the packages are: for the mark of the run and the receipt.
-        "packages": facts.get("ledger") or {},
+        "packages": facts.get("ledger") or {},  # whose they are, for the mark and the receipt
         "changes": changes,
         "components": touched,
         "not_selected": [name for name in names[:-1] if _touched(left_out, name)],

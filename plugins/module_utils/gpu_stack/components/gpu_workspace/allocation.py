@@ -18,10 +18,9 @@ def allocated(
 ) -> dict[str, Any]:
     """{name: "all", [] or [indices]} of the GPUs of a host; ValueError where there are not enough.
 
-    `of_slurm` are those that Slurm gives out, which nobody gets here.
-
-    `uuids` are the host's GPUs by index, `kept` the former allocation: who asks for a number keeps
-    those GPUs while they fit, so that adding or removing a person moves nobody else.
+    `uuids` are the host's GPUs by index, `of_slurm` those that Slurm gives out, which nobody gets
+    here, `kept` the former allocation: who asks for a number keeps those GPUs while they fit, so
+    that adding or removing a person moves nobody else.
     """
     allocation: dict[str, Any] = {}
     taken: dict[int, dict[str, Any]] = {}
