@@ -277,7 +277,7 @@ def _reboot(selected: Changes) -> dict[str, Any]:
 
 def _drain(facts: Facts) -> dict[str, Any]:
     """Whether the host is to be free of Slurm's jobs first, and taken back after the proof."""
-    seen = facts["preflight"].get("slurm_drain") or {}
+    seen = (facts.get("preflight") or {}).get("slurm_drain") or {}
     return dict(seen.get("drain") or {"needed": False, "resume": False, "reason": ""})
 
 
