@@ -32,7 +32,7 @@ class AskedError(Exception):
 
 def home(known: Mapping[str, Any]) -> Path:
     """report/ of the project whose playbook runs."""
-    return (project.carrier() or Path(str(known.get("playbook_dir") or "."))) / "report"
+    return project.project_of(str(known.get("playbook_dir") or ".")) / "report"
 
 
 def say(event: Mapping[str, Any]) -> None:

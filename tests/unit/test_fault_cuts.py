@@ -74,7 +74,8 @@ def test_the_task_that_writes_the_receipt_has_the_name_that_is_waited_for() -> N
     role, _, task = cuts.RECEIPT[0].partition(" : ")
     tasks = yaml.safe_load((ROOT / "roles" / role / "tasks" / "receipt.yml").read_text("utf-8"))
     (written,) = [entry for entry in tasks if entry["name"] == task]
-    assert written["ansible.builtin.copy"]["dest"] == "/var/lib/provision/receipt.json"
+    (file,) = written["provision.gpu.managed_files"]["files"]
+    assert file["dest"] == "/var/lib/provision/receipt.json"
 
 
 def test_the_harness_draws_cuts_for_machines(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def judged(host: Container, number: int) -> list[tuple[str, str]]:
     events = [{**one._asdict(), "pci": one.address} for one in kernel_log.xids(text)]
     own = [one for one in events if one["pci"] == gpu.address(number)]
     others = [one for one in events if one not in own]
-    found = kernel.xid({"xids": own, "elsewhere": [others]})
+    found = kernel.xid({"xids": own, "elsewhere": [others], "alone": False})
     return [(found["state"], found["action"])]
 
 

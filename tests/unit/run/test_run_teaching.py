@@ -165,6 +165,7 @@ def test_without_a_suspect_only_a_sick_host_passes_through_the_rest(project: Pat
         FIRST: ["ok gpu01"],
         "Ask a suspect again": ["skipping gpu02"],
         "Judge what all hosts have measured": ["skipping gpu02"],
+        "Tell Slurm of the verdict": ["skipping gpu02"],
         "Refuse a host that is not well": ["fatal gpu02"],
     }
 
