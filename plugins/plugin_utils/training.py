@@ -32,7 +32,8 @@ class AskedError(Exception):
 
 def home(known: Mapping[str, Any]) -> Path:
     """report/ of the project whose playbook runs."""
-    return project.project_of(str(known.get("playbook_dir") or ".")) / "report"
+    folder: Path = project.project_of(str(known.get("playbook_dir") or "."))
+    return folder / "report"
 
 
 def say(event: Mapping[str, Any]) -> None:
