@@ -263,7 +263,8 @@ def test_a_bundle_is_measured_against_real_copies_and_hashes(
     assert calls == ["earlier of cudnn", "cp", ours, ours, "cp"]
     assert (found["files"], found["bytes"]) == (1, 1000)
     assert [run["ours"] for run in found["runs"]] == [3.0, 3.0]
-    assert all(run["cp"] > 0 and run["sha256sum"] > 0 for run in found["runs"])
+    # So few bytes can take no time that a clock shows.
+    assert all(run["cp"] >= 0 and run["sha256sum"] >= 0 for run in found["runs"])
     assert list((tmp_path / "work").iterdir()) == []
 
 
