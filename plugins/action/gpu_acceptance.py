@@ -27,7 +27,7 @@ def _models(task_vars: dict[str, Any], words: list[str]) -> dict[str, Any]:
     """{word of gpu_models: PCI device ids}, by the project's lock, which is read only for words."""
     if not words:
         return {}
-    folder = project.project_of(str(task_vars.get("playbook_dir") or "."))
+    folder = project.of_play(task_vars)
     lock = project.read_lock(folder / project.STACKS / "gpu_lock.yml")
     named: dict[str, Any] = gpu_models.named(lock, words)
     return named

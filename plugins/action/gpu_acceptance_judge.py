@@ -42,7 +42,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         task_vars = task_vars or {}
         warnings: list[str] = []
         verdicts = _verdicts(task_vars)
-        home = project.project_of(str(task_vars.get("playbook_dir") or "."))
+        home = project.of_play(task_vars)
         folder = str(home / "report" / history.FOLDER)
         now = time.time()
         earlier = history.read(folder, warnings.append, verdicts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,11 @@ def project_of(folder: str) -> Path:
             "`- ansible.builtin.import_playbook: provision.gpu.accept`"
         )
     return here
+
+
+def of_play(known: Mapping[str, Any]) -> Path:
+    """The project of the play whose variables these are."""
+    return project_of(str(known.get("playbook_dir") or "."))
 
 
 def of_run(playbook: Any, refuse: Callable[[str], None]) -> Path:

@@ -32,7 +32,7 @@ class AskedError(Exception):
 
 def home(known: Mapping[str, Any]) -> Path:
     """report/ of the project whose playbook runs."""
-    folder: Path = project.project_of(str(known.get("playbook_dir") or "."))
+    folder: Path = project.of_play(known)
     return folder / "report"
 
 

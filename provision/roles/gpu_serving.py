@@ -11,7 +11,7 @@ from provision.inventory import Fault, is_template
 from provision.models import Wish
 from provision.roles.base import Options, Role, Row, option
 from provision.roles.workspaces_on_hosts import image_fault, people, serving_clash, servings
-from provision.roles.workspaces_rules import Secrets
+from provision.roles.workspaces_rules import Secrets, no_toolkit
 
 
 def _servings(value: object) -> str | None:
@@ -129,7 +129,7 @@ class Servings:
             TOKENS.fault(values.get(TOKENS.word), names, written, lambda _name, _token: None)
             or _one_image(models, values)
             or _clash(models, values)
-            or _no_toolkit(models, wish)
+            or no_toolkit("gpu_servings", models, wish, "a model")
             or _no_tensorrt(models)
         )
 
@@ -167,18 +167,6 @@ def _clash(models: list[dict[str, Any]], values: Mapping[str, Any]) -> Fault | N
     if door and models and any(person["name"] == "serving" for person in persons):
         wrong = wrong or "the front door has /serving/ for models, and a person of that name"
     return Fault("gpu_servings", f"gpu_servings: {wrong}") if wrong else None
-
-
-def _no_toolkit(models: list[dict[str, Any]], wish: Wish) -> Fault | None:
-    names = [model["name"] for model in models if model["gpus"] != "none"]
-    if not names or "container_toolkit" in wish.own:
-        return None
-    return Fault(
-        "gpu_servings",
-        f"{', '.join(names)} cannot get GPUs: docker does not know them on these hosts",
-        expected="gpu_stack: {..., container_toolkit: true}",
-        hint="or gpus: none, for a model without",
-    )
 
 
 def _no_tensorrt(models: list[dict[str, Any]]) -> Fault | None:

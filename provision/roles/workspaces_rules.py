@@ -47,7 +47,7 @@ class Workspaces:
             or _too_much(persons, values.get(self.names[2]))
             or _one_image(persons, values)
             or _not_built(persons, values, wish)
-            or _no_toolkit(persons, wish)
+            or no_toolkit("gpu_workspaces", persons, wish, "a workspace")
         )
 
 
@@ -215,13 +215,17 @@ def _not_built(
     return None
 
 
-def _no_toolkit(persons: list[dict[str, Any]], wish: Wish) -> Fault | None:
-    names = [person["name"] for person in persons if person["gpus"] != "none"]
+def no_toolkit(word: str, entries: list[dict[str, Any]], wish: Wish, without: str) -> Fault | None:
+    """Entries of the list `word` that ask for GPUs of a docker that knows none.
+
+    without: what an entry is that needs no GPU, as in "a workspace without".
+    """
+    names = [entry["name"] for entry in entries if entry["gpus"] != "none"]
     if not names or "container_toolkit" in wish.own:
         return None
     return Fault(
-        "gpu_workspaces",
+        word,
         f"{', '.join(names)} cannot get GPUs: docker does not know them on these hosts",
         expected="gpu_stack: {..., container_toolkit: true}",
-        hint="or gpus: none, for a workspace without",
+        hint=f"or gpus: none, for {without} without",
     )

@@ -26,7 +26,6 @@ ALLOWED = {
     "plugins/module_utils/gpu_stack/doctor/apt.py": "threads of its repository on GitHub",
     "provision/kubernetes/stack.py": "pods need the wish for it",
     "provision/roles/workspaces_rules.py": "workspaces need the wish for it",
-    "provision/roles/gpu_serving.py": "models need the wish for it",
     "roles/gpu_workspace/README.md": "what a host of the role alone must have",
     "provision/verify/checks/gpu_workspace.py": "workspaces have their GPUs by it",
     "provision/verify/checks/gpu_serving.py": "models have their GPUs by it",

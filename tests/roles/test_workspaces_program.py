@@ -484,7 +484,7 @@ def test_a_token_that_is_none_is_refused_and_not_shown(machine: Machine, token: 
 
 
 def test_a_port_of_somebody_else_is_refused(machine: Machine) -> None:
-    line = "   0: 0100007F:{0:04X} 00000000:0000 0A 00000000:00000000 00:00000000 0 0 0\n"
+    line = "   0: 0100007F:{0:04X} 00000000:0000 0A 00000000:00000000 00:00000000 0 0 0 71 1\n"
     machine.put("/proc/net/tcp", "  sl local rem st\n" + line.format(8801))
     with pytest.raises(places.RefusedError, match="port 8801 of ada is in use by something else"):
         current.look(wish(ADA))

@@ -42,7 +42,7 @@ TOKEN = "0123456789abcdef-of-the-vault"  # noqa: S105
 ADA = {"name": "ada", "gpus": [0], "port": 8801, "memory": "2g"}
 BOB = {"name": "bob", "gpus": "none", "port": 8802}
 OPTIONS: dict[str, Any] = {"gpu_workspaces": [ADA, BOB], "gpu_workspace_image": IMAGE}
-LINE = "   0: 0100007F:{0:04X} 00000000:0000 {1} 00000000:00000000 00:00000000 0 0 0\n"
+LINE = "   0: 0100007F:{0:04X} 00000000:0000 {1} 00000000:00000000 00:00000000 0 0 0 71 1\n"
 
 
 class Docked(Host):

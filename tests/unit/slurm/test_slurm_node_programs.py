@@ -155,7 +155,7 @@ def test_an_acceptance_says_more_than_a_quick_check() -> None:
     assert not node.drain("gpu01", words.RUN, "the driver", slurm)["done"]
     assert node.drain("gpu01", words.ACCEPTANCE, "GPU 0 is lost", slurm)["done"]
     assert slurm.told[0][2] == "reason=provision: acceptance: GPU 0 is lost"
-    # What it has said already is not said again: that would be a new drain to whoever looks.
+    # The same reason is not set twice: each time is a new drain to whoever looks.
     slurm = Slurm(said.OURS)
     assert not node.drain("gpu01", words.ACCEPTANCE, "GPU 1 has Xid 79", slurm)["done"]
     assert slurm.told == []

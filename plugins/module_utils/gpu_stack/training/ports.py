@@ -12,7 +12,7 @@ import select
 import socket
 import time
 
-from ..host import regular
+from ..host import listening, regular
 from ..host.processes import accounts, process
 from ..type_checking import TYPE_CHECKING
 
@@ -158,10 +158,11 @@ def _holder(context: Context, port: int, error: OSError) -> str:
     with contextlib.suppress(OSError), _local(port) as peer:
         if peer.recv(256).decode("ascii", "replace").startswith(GREETING):
             return "the look of another `provision train`, for {0:.0f} s".format(LISTENS)
-    listening = _listening(context, port)
+    names = {fields[2]: fields[0] for fields in accounts(context)}
+    sockets = listening.sockets(context, port)
     for directory in context.glob("/proc/[0-9]*/fd"):
         for name in context.listdir(directory):
-            if context.readlink(directory + "/" + name) in listening:
+            if context.readlink(directory + "/" + name) in sockets:
                 pid = directory.split("/")[2]
                 found = process(
                     context, pid, (context.read("/proc/" + pid + "/comm") or "").strip()
@@ -169,22 +170,6 @@ def _holder(context: Context, port: int, error: OSError) -> str:
                 return "{0} of {1} (pid {2})".format(
                     found["command"].split(" ")[0] or "a process", found["user"], pid
                 )
-    users = sorted(set(listening.values()))
+    # Whose process it is can't be read in a container without CAP_SYS_PTRACE; whose socket, always.
+    users = sorted({names.get(number, number) for number in sockets.values()})
     return "a process of {0}".format(", ".join(users)) if users else "a process unknown here"
-
-
-def _listening(context: Context, port: int) -> dict[str, str]:
-    """{socket, as /proc/PID/fd names it: its user} of those that listen on the port.
-
-    Whose process it is can't be read in a container without CAP_SYS_PTRACE; whose socket, always.
-    https://www.kernel.org/doc/Documentation/networking/proc_net_tcp.txt
-    """
-    found = {}
-    names = {fields[2]: fields[0] for fields in accounts(context)}
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in (context.read(path) or "").splitlines()[1:]:
-            fields = line.split()
-            listens = len(fields) > 9 and fields[3] == "0A"
-            if listens and int(fields[1].rpartition(":")[2], 16) == port:
-                found["socket:[{0}]".format(fields[9])] = names.get(fields[7], fields[7])
-    return found

@@ -1,4 +1,4 @@
-"""Makes a tree of NVIDIA's packages the one in use, and looks which compiler nvcc is told of."""
+"""Makes a tree of NVIDIA's packages the one in use, and reads the compiler in nvcc's profile."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ...host import listening
 from ...type_checking import TYPE_CHECKING
 from .renewal import programs
 from .renewal.paths import GROUP, NGINX, SITE
@@ -18,12 +19,7 @@ if TYPE_CHECKING:
 
 def holders(host: Context, port: int) -> list[str]:
     """Names of the programs that listen on this TCP port of the host, from /proc."""
-    sockets = set()
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in (host.read(path) or "").splitlines()[1:]:
-            words = line.split()
-            if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
-                sockets.add(f"socket:[{words[9]}]")
+    sockets = listening.sockets(host, port).keys()
     names = set()
     for number in host.listdir("/proc") if sockets else ():
         handles = f"/proc/{number}/fd"

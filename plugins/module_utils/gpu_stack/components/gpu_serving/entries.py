@@ -5,7 +5,6 @@ The generator reads it by this file as well.
 
 from __future__ import annotations
 
-import json
 import re
 
 from ..gpu_workspace.program import people_list, traits
@@ -67,27 +66,12 @@ def checked(value: Any) -> list[dict[str, Any]]:
 
 
 def _entry(number: int, entry: Any) -> dict[str, Any]:
-    if not isinstance(entry, dict):
-        raise ValueError(f"entry {number} is no mapping; expected {{name: mnist, ...}}")
-    name = entry.get("name")
-    if not isinstance(name, str) or NAME.fullmatch(name) is None:
-        shown = json.dumps(name) if isinstance(name, (str, int, float, bool)) else "nothing"
-        raise ValueError(
-            f"entry {number}: {shown} is no name of a model; expected small letters, digits and -, "
-            "with a letter first, 31 at most"
-        )
+    form = (
+        "no name of a model; expected small letters, digits and -, with a letter first, 31 at most"
+    )
+    name = people_list.name_of(number, entry, NAME, "mnist", form)
     for key in sorted(entry, key=str):
-        if key in people_list.SECRET_KEYS:
-            raise ValueError(
-                f"{name}: {key} does not stand here; expected it in gpu_serving_tokens: "
-                f"{{{name}: !vault ...}}, or nowhere: then the host makes one"
-            )
-        if key not in KEYS:
-            raise ValueError(
-                "{0} has the unknown word {1}; expected {2}".format(
-                    name, json.dumps(key), ", ".join(KEYS)
-                )
-            )
+        people_list.refuse_key(name, key, KEYS, "gpu_serving_tokens")
     for key in NEEDED:
         if key not in entry:
             raise ValueError(f"{name} needs {key}: {_FORMS[key]}")

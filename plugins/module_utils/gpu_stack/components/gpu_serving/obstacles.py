@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 
+from ...host import listening
 from ...type_checking import TYPE_CHECKING
 from .. import gpu_serving
 from ..gpu_workspace import obstacles as of_workspaces
@@ -38,7 +39,7 @@ def used_ports(context: Context, models: list[dict[str, Any]]) -> list[int]:
         record = gpu_serving.model(context, name)["record"] or {}
         held.update(entries.ports((record.get("settings") or {}).get("entry") or {}))
     wanted = sorted(port for entry in models for port in entries.ports(entry))
-    return [port for port in wanted if port not in held and of_workspaces.listening(context, port)]
+    return [port for port in wanted if port not in held and listening.sockets(context, port)]
 
 
 def swapped(context: Context, models: dict[str, dict[str, Any]]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from ...rules import rules_of, some
 from ...type_checking import TYPE_CHECKING
 from .. import gpu_serving
 from ..gpu_workspace.program import people_list, traits
-from ..nvidia_container_toolkit import docker
+from ..nvidia_container_toolkit.rules import docker_silent
 from . import entries, saved_model, wished
 
 if TYPE_CHECKING:
@@ -37,16 +37,9 @@ def serving_list(_facts: Facts, _changes: Changes, options: Options, _row: Row) 
 def serving_docker(facts: Facts, changes: Changes, options: Options, _row: Row) -> Reasons:
     models = wished.models(options)
     names = [name for name in gpu_serving.touched(changes) if name in models]
-    if _seen(facts).get("docker") is not False or not names:
-        return []
-    if any(row["item"] in docker.ENGINES.values() for row in changes):
-        return []  # the same run brings it, before the models
-    return [
-        (
-            f"docker does not answer, and models are served by its containers ({some(names)})",
-            "install docker.io or docker-ce and start it; `systemctl status docker` says how it is",
-        )
-    ]
+    return docker_silent(
+        _seen(facts).get("docker"), names, changes, "models are served by its containers"
+    )
 
 
 def serving_port(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...host import listening
 from ...type_checking import TYPE_CHECKING
 from .. import gpu_workspace
 from . import allocation, homes, obstacles, running_host, uids, workspace_users
@@ -85,7 +86,7 @@ def _refuse_ports(context: Context, people: list[dict[str, Any]], runs: dict[str
     held = obstacles.held_ports(context, {name: settings.of_person(name) for name in runs})
     for person in people:
         for port in traits.ports(person):
-            if port not in held and obstacles.listening(context, port):
+            if port not in held and listening.sockets(context, port):
                 raise places.RefusedError(
                     "port {0} of {1} is in use by something else on this host".format(
                         port, person["name"]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import pkgutil
 import shutil
 
-from ...host import file_state
+from ...host import file_state, packaged
 from ...host.context import Context
 from . import shipped
 from .program import command_line, files, places, programs
@@ -25,9 +24,7 @@ def texts(role_files: dict[str, str]) -> dict[str, str]:
 def _text(path: str, role_files: dict[str, str]) -> str:
     name = os.path.basename(path)
     if os.path.dirname(path) == FOLDER:
-        content = pkgutil.get_data(PROGRAM, name)
-        assert content is not None  # noqa: S101 Ansible's loader has it
-        return content.decode("utf-8")
+        return packaged.text(PROGRAM, name)
     return role_files[name]
 
 

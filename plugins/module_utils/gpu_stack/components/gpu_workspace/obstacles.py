@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from ...host import listening
 from ...type_checking import TYPE_CHECKING
 from .. import gpu_workspace
 from . import wished, workspace_users
@@ -45,7 +46,7 @@ def stands_in_the_way(context: Context, changes: Changes) -> dict[str, Any]:
     ports = sorted(port for name in names if name in people for port in traits.ports(people[name]))
     return {
         "docker": runs is not None,
-        "ports": [port for port in ports if port not in held and listening(context, port)],
+        "ports": [port for port in ports if port not in held and listening.sockets(context, port)],
         "memory": memory(context),
         "in_use": in_use(context, [name for name in names if name in settings], settings),
         "users": workspace_users.look(context, people)["taken"],
@@ -107,16 +108,6 @@ def sessions(context: Context, name: str) -> int:
             words = line.split()
             count += words[3] == "01" and int(words[1].rpartition(":")[2], 16) == places.SSH
     return count
-
-
-def listening(context: Context, port: int) -> bool:
-    """Whether anything listens on this TCP port of the host."""
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in (context.read(path) or "").splitlines()[1:]:
-            words = line.split()
-            if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
-                return True
-    return False
 
 
 def memory(context: Context) -> int | None:

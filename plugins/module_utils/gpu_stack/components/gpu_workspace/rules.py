@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...rules import rules_of, some
+from ...rules import rules_of
 from ...type_checking import TYPE_CHECKING
 from .. import gpu_workspace
-from ..nvidia_container_toolkit import docker
+from ..nvidia_container_toolkit.rules import docker_silent
 from . import obstacles
 from .program import traits
 
@@ -23,16 +23,7 @@ def _workspaces(facts: Facts, options: Options) -> tuple[dict[str, Any], dict[st
 def workspace_docker(facts: Facts, changes: Changes, options: Options, _row: Row) -> Reasons:
     seen, people = _workspaces(facts, options)
     names = [name for name in obstacles.touched(changes) if name in people]
-    if seen.get("docker") is not False or not names:
-        return []
-    if any(row["item"] in docker.ENGINES.values() for row in changes):
-        return []  # the same run brings it, before the workspaces
-    return [
-        (
-            f"docker does not answer, and workspaces are its containers ({some(names)})",
-            "install docker.io or docker-ce and start it; `systemctl status docker` says how it is",
-        )
-    ]
+    return docker_silent(seen.get("docker"), names, changes, "workspaces are its containers")
 
 
 def workspace_port(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:

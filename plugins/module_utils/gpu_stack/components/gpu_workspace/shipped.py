@@ -48,7 +48,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/people_list.py": (
         0o644,
-        "80b7d488aaa1c771e6013f44fb2958484bcc063de0c4ad4bef9eac32fc8367e5",
+        "44e74b7b161bf0ed1537404ab0ac9986f2085fd41314bf6cbde5a23bcfcbb142",
     ),
     "/usr/local/lib/gpu-workspace/program/places.py": (
         0o644,

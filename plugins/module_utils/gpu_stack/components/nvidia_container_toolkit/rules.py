@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...rules import rules_of
+from ...rules import rules_of, some
 from ...type_checking import TYPE_CHECKING
 from .. import nvidia_container_toolkit
 from . import cdi, containerd, crio, docker
@@ -18,6 +18,23 @@ def _docker(host: Facts, options: Options) -> dict[str, Any] | None:
     state = host["state"][nvidia_container_toolkit.NAME]["docker"]
     none = docker.wish(options) == "none"
     return None if none or not state["installed"] else state
+
+
+def docker_silent(answers: bool | None, names: list[str], changes: Changes, why: str) -> Reasons:
+    """docker does not answer, and `names` need it; unless the same run brings it, before them.
+
+    answers: None where nobody asked it.
+    """
+    if answers is not False or not names:
+        return []
+    if any(row["item"] in docker.ENGINES.values() for row in changes):
+        return []
+    return [
+        (
+            f"docker does not answer, and {why} ({some(names)})",
+            "install docker.io or docker-ce and start it; `systemctl status docker` says how it is",
+        )
+    ]
 
 
 def docker_config(host: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:

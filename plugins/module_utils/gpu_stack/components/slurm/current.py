@@ -132,7 +132,7 @@ def _of_part(state: State, others: list[Any]) -> list[tuple[str, Any, Any, str]]
     if said is None:
         return []
     if "error" in said:
-        # Said already by what is the matter with this host itself.
+        # What is wrong on this host itself is another line of the plan.
         told, _cure = nodes.why(said)
         return [] if others else [(item, "unknown", "registered", told)]
     other = nodes.unlike(said, noted)

@@ -8,10 +8,9 @@ import contextlib
 import hashlib
 import json
 import os
-import pkgutil
 
 from ...acceptance.tables import XID_SAYS, XIDS
-from ...host import file_state, managed_files
+from ...host import file_state, managed_files, packaged
 from ...type_checking import TYPE_CHECKING
 from . import shipped
 from .program import command_line, node
@@ -132,7 +131,5 @@ def _strangers(context: Context) -> list[str]:
 def _text(path: str, launchers: dict[str, str]) -> str:
     name = os.path.basename(path)
     if os.path.dirname(path) == FOLDER:
-        content = pkgutil.get_data(PROGRAM, name)
-        assert content is not None  # noqa: S101 Ansible's loader has it
-        return content.decode("utf-8")
+        return packaged.text(PROGRAM, name)
     return launchers[name]

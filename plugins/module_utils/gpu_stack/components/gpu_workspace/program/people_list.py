@@ -53,15 +53,8 @@ def checked(value: Any) -> list[dict[str, Any]]:
 
 
 def _person(number: int, entry: Any) -> dict[str, Any]:
-    if not isinstance(entry, dict):
-        raise ValueError(f"entry {number} is no mapping; expected {{name: ada, ...}}")
-    name = entry.get("name")
-    if not isinstance(name, str) or traits.NAME.fullmatch(name) is None:
-        shown = json.dumps(name) if isinstance(name, (str, int, float, bool)) else "nothing"
-        raise ValueError(
-            f"entry {number}: {shown} is no user name; expected small letters, digits, - and _, "
-            "with a letter first, 32 at most"
-        )
+    form = "no user name; expected small letters, digits, - and _, with a letter first, 32 at most"
+    name = name_of(number, entry, traits.NAME, "ada", form)
     _refuse_keys(name, entry)
     person = dict(DEFAULTS, **entry)
     if name in SYSTEMS_OWN and entry.get("kind") in ("ssh", "both"):
@@ -73,25 +66,41 @@ def _person(number: int, entry: Any) -> dict[str, Any]:
     return person
 
 
+def name_of(number: int, entry: Any, pattern: re.Pattern[str], example: str, form: str) -> str:
+    """The name of an entry. ValueError for one without; form: what another is, in words."""
+    if not isinstance(entry, dict):
+        raise ValueError(f"entry {number} is no mapping; expected {{name: {example}, ...}}")
+    name = entry.get("name")
+    if not isinstance(name, str) or pattern.fullmatch(name) is None:
+        shown = json.dumps(name) if isinstance(name, (str, int, float, bool)) else "nothing"
+        raise ValueError(f"entry {number}: {shown} is {form}")
+    return name
+
+
+def refuse_key(name: str, key: Any, keys: tuple[str, ...], tokens: str) -> None:
+    """ValueError for a key that would hold a token, whose place is `tokens`, or is unknown."""
+    if key in SECRET_KEYS:
+        raise ValueError(
+            f"{name}: {key} does not stand here; expected it in {tokens}: "
+            f"{{{name}: !vault ...}}, or nowhere: then the host makes one"
+        )
+    if key not in keys:
+        raise ValueError(
+            "{0} has the unknown word {1}; expected {2}".format(
+                name, json.dumps(key), ", ".join(keys)
+            )
+        )
+
+
 def _refuse_keys(name: str, entry: dict[str, Any]) -> None:
     """ValueError for a key that has no meaning here, or would hold a secret."""
     for key in sorted(entry, key=str):
-        if key in SECRET_KEYS:
-            raise ValueError(
-                f"{name}: {key} does not stand here; expected it in gpu_workspace_tokens: "
-                f"{{{name}: !vault ...}}, or nowhere: then the host makes one"
-            )
         if key in PASSWORD_KEYS:
             raise ValueError(
                 f"{name}: {key} does not stand here; expected its hash in gpu_workspace_passwords: "
                 f"{{{name}: !vault ...}}, or nowhere: then keys alone let {name} in"
             )
-        if key not in KEYS:
-            raise ValueError(
-                "{0} has the unknown word {1}; expected {2}".format(
-                    name, json.dumps(key), ", ".join(KEYS)
-                )
-            )
+        refuse_key(name, key, KEYS, "gpu_workspace_tokens")
 
 
 def _refuse_values(name: str, entry: dict[str, Any], person: dict[str, Any]) -> None:
