@@ -12,6 +12,7 @@ import check_states
 import pytest
 import rule_states
 from gpu_stack import preflight
+from states import files
 
 from provision.verify.checks import CHECKS
 
@@ -24,6 +25,16 @@ def golden(name: str, text: str) -> None:
     if os.environ.get("PROVISION_UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == text
+
+
+def test_each_component_has_files_of_its_own() -> None:
+    checks = {check.id.partition(".")[0] for check in CHECKS}
+    assert {file.__name__.rpartition(".")[2] for file in files("checks")} == checks
+    for file in files("checks"):
+        found = {state.check.partition(".")[0] for state in file.states()}
+        assert found == {file.__name__.rpartition(".")[2]}
+    rules = {rule.component for rule in preflight.RULES} - {None, preflight.WORK}
+    assert rules <= {file.__name__.rpartition(".")[2] for file in files("rules")}
 
 
 # the checks
@@ -49,7 +60,10 @@ def test_each_wrong_fact_turns_its_check_red_and_no_other(check: str) -> None:
     assert {fact: said for fact, said in wrong.items() if said} == {}
 
 
-RECORDED = set(check_states.BY_ID) - {*check_states.NOT_RECORDED, *check_states.OTHER_STACK}
+# What a stack of the recorded host's kind is asked.
+RECORDED = {
+    state.check for state in check_states.states() if state.base is check_states.machine
+} - set(check_states.NOT_RECORDED)
 
 
 @pytest.mark.parametrize("check", sorted(RECORDED))

@@ -1,6 +1,6 @@
 """Preflight: what the rules say of the recorded hosts, and the look that they rest on.
 
-The states that trip each rule, and their neighbours, are those of the mutants (rule_states.py).
+The states that trip each rule, and their neighbours, are those of the mutants (tests/mutants).
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 import rule_states
 from check_states import mutated
 from rule_states import JOB, State
+from states.rules.nvidia_container_toolkit import docked
 
 GB = 10**9
 # The recorded host with docker; of its stack, everything is to come.
-GOOD: dict[str, Any] = rule_states.docked()["found"]
-ROW: dict[str, Any] = rule_states.docked()["row"]
+GOOD: dict[str, Any] = docked()["found"]
+ROW: dict[str, Any] = docked()["row"]
 DRIVER: dict[str, Any] = ROW["nvidia_driver"]
 RUNFILE_ROW = {
     **ROW,

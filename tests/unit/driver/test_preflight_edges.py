@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ from gpu_stack.host.context import SILENT, Context, Result
 
 from .test_preflight import CHANGES, GB, GOOD, JOB, ROW, held, reasons, rule_states
 from .trees import KERNEL, context, places, status, tree
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
+
+from states.rules.gpu_workspace import shared
 
 USERS = (
     "# a comment, as NIS leaves them\n"
@@ -903,7 +908,7 @@ def test_people_are_told_in_order_of_their_names() -> None:
 
 def test_a_workspace_without_a_limit_takes_nothing_from_the_sum_of_the_others() -> None:
     """To the byte: ada alone may use more than this host has."""
-    data = rule_states.shared()
+    data = shared()
     _ada, bob = data["options"]["gpu_workspaces"]
     del bob["memory"]
     for memory, ids in (((3 << 30) - 1, ["workspace-memory"]), (3 << 30, [])):

@@ -20,6 +20,7 @@ from tests.served import Quiet, serving
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
 import check_states
+from states.checks.gpu_front_door import doored
 
 STRANGERS = "gpu_front_door.strangers"
 NAME = "gpu01.example.org"
@@ -37,13 +38,13 @@ verdicts = functools.partial(check_states.of_component, "gpu_front_door")
     ],
 )
 def test_each_path_refuses_in_its_own_way(path: str, status: int, result: str) -> None:
-    data = check_states.doored()
+    data = doored()
     data["probe"]["front_door"]["paths"] = {path: status}
     assert verdicts(data)[STRANGERS].result == result
 
 
 def test_tls_before_the_last_will_do_and_the_order_of_people_is_nobodys() -> None:
-    data = check_states.doored()
+    data = doored()
     data["probe"]["front_door"]["page"].update(tls="TLSv1.2", names=["bob", "ada"])
     data["options"]["gpu_workspaces"].reverse()
     data["probe"]["front_door"]["paths"] = {"/bob/": 404, "/ada/api/status": 403}
@@ -53,7 +54,7 @@ def test_tls_before_the_last_will_do_and_the_order_of_people_is_nobodys() -> Non
 
 
 def test_all_paths_that_answer_are_named() -> None:
-    data = check_states.doored()
+    data = doored()
     paths = {"/eve/api/status": 200, "/ada/api/status": 502}
     data["probe"]["front_door"]["paths"] = paths
     found = verdicts(data)[STRANGERS]

@@ -12,11 +12,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
 import check_states
+from states.checks import gpu_front_door, gpu_serving, gpu_workspace
 
 # {component: (a good host, what its checks say, a host without it, why it is not asked)}
 GOOD: dict[str, tuple[Callable[[], Any], dict[str, str], Callable[[], Any], str]] = {
     "gpu_workspace": (
-        check_states.shared,
+        gpu_workspace.shared,
         {
             "runs": "active: ada, bob",
             "jupyter": "refused without a token: ada",
@@ -29,23 +30,23 @@ GOOD: dict[str, tuple[Callable[[], Any], dict[str, str], Callable[[], Any], str]
         "nobody has a workspace here",
     ),
     "gpu_front_door": (
-        check_states.doored,
+        gpu_front_door.doored,
         {
             "answers": "TLSv1.3, a certificate for gpu01.example.org",
             "page": "lists ada, bob",
             "strangers": "refused: /ada/api/status, /ada/tensorboard/, /bob/",
         },
-        check_states.shared,
+        gpu_workspace.shared,
         "there is no front door here",
     ),
     "gpu_serving": (
-        check_states.served,
+        gpu_serving.served,
         {
             "runs": "mnist: active",
             "available": "mnist: AVAILABLE",
             "strangers": "mnist: 401 without a token",
         },
-        check_states.doored,
+        gpu_front_door.doored,
         "no model is served here",
     ),
 }

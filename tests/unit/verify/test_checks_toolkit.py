@@ -12,6 +12,7 @@ from program import probe
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
 import check_states
+from states.checks.nvidia_container_toolkit import containers
 
 from provision.verify.checks import Verdict
 
@@ -22,7 +23,7 @@ CDI = "nvidia_container_toolkit.cdi"
 
 def verdicts(**changes: Any) -> dict[str, Verdict]:
     data = check_states.mutated(
-        check_states.containers(), {key.replace("__", "/"): one for key, one in changes.items()}
+        containers(), {key.replace("__", "/"): one for key, one in changes.items()}
     )
     return check_states.verdicts(check_states.seen_of(data))
 

@@ -18,6 +18,7 @@ from tests.served import Quiet, serving
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
 import check_states
+from states.checks.gpu_workspace import shared
 
 from provision.verify import conftest as session
 
@@ -31,13 +32,13 @@ verdicts = functools.partial(check_states.of_component, "gpu_workspace")
     ("status", "result"), [(401, "passed"), (403, "passed"), (402, "failed"), (500, "failed")]
 )
 def test_jupyter_may_refuse_in_two_ways(status: int, result: str) -> None:
-    data = check_states.shared()
+    data = shared()
     data["probe"]["workspaces"]["ada"]["status"] = status
     assert verdicts(data)[JUPYTER].result == result
 
 
 def test_whole_processors_are_counted_as_the_kernel_does() -> None:
-    data = check_states.shared()
+    data = shared()
     data["options"]["gpu_workspaces"][0]["cpus"] = 2
     for there, result in (("200000", "passed"), ("200002", "failed")):
         data["probe"]["workspaces"]["ada"]["limits"]["cpu"] = [there, "100000"]
@@ -45,14 +46,14 @@ def test_whole_processors_are_counted_as_the_kernel_does() -> None:
 
 
 def test_without_limits_there_is_nothing_to_show() -> None:
-    data = check_states.shared()
+    data = shared()
     data["options"]["gpu_workspaces"] = [{"name": "bob", "gpus": "none", "port": 8802}]
     found = verdicts(data)[LIMITS]
     assert (found.result, found.detail) == ("not_applicable", "nobody's workspace has a limit")
 
 
 def test_what_nobody_has_is_not_shown() -> None:
-    data = check_states.shared()
+    data = shared()
     ada, bob = data["options"]["gpu_workspaces"]
     data["options"]["gpu_workspaces"] = [ada]
     assert verdicts(data)[SSH].detail == "nobody's workspace has SSH"
@@ -93,7 +94,7 @@ def test_the_probe_asks_sshd_for_its_ways(
 
 
 def test_all_who_have_trouble_are_named_in_one_order() -> None:
-    data = check_states.shared()
+    data = shared()
     data["options"]["gpu_workspaces"].reverse()
     assert verdicts(data)[RUNS].detail == "active: ada, bob"
     for name in ("ada", "bob"):
@@ -111,7 +112,7 @@ def test_all_who_have_trouble_are_named_in_one_order() -> None:
     [("3k", 3 << 10), ("5m", 5 << 20), ("7g", 7 << 30), ("7G", 7 << 30), ("7gb", 7 << 30)],
 )
 def test_a_size_is_read_as_docker_reads_it(memory: str, there: int) -> None:
-    data = check_states.shared()
+    data = shared()
     data["options"]["gpu_workspaces"] = [{**data["options"]["gpu_workspaces"][0], "cpus": 0}]
     data["options"]["gpu_workspaces"][0]["memory"] = memory
     data["probe"]["workspaces"]["ada"]["limits"]["memory"] = [str(there)]
@@ -121,7 +122,7 @@ def test_a_size_is_read_as_docker_reads_it(memory: str, there: int) -> None:
 
 
 def test_processors_alone_are_a_limit_too() -> None:
-    data = check_states.shared()
+    data = shared()
     person = data["options"]["gpu_workspaces"][0]
     data["options"]["gpu_workspaces"] = [{**person, "memory": ""}]
     assert verdicts(data)[LIMITS].result == "passed"
@@ -213,7 +214,7 @@ def test_the_probe_reads_what_the_program_left_for_all(
 
 
 def test_where_nobody_has_gpus_or_tensorboard_they_are_not_asked_for() -> None:
-    data = check_states.shared()
+    data = shared()
     data["options"]["gpu_workspaces"] = data["options"]["gpu_workspaces"][1:]
     found = verdicts(data)
     assert (found[BOARD].result, found[GPUS].result) == ("not_applicable", "passed")
@@ -226,7 +227,7 @@ def test_where_nobody_has_gpus_or_tensorboard_they_are_not_asked_for() -> None:
 
 def test_what_docker_was_not_asked_is_not_passed() -> None:
     """testinfra alone asks as the ordinary user, and docker answers root."""
-    data = check_states.shared()
+    data = shared()
     del data["probe"]["handed"]
     verdict = verdicts(data)[GPUS]
     assert verdict.result == "not_applicable"
@@ -234,27 +235,27 @@ def test_what_docker_was_not_asked_is_not_passed() -> None:
 
 
 def test_gpus_of_workspaces_are_listed_by_name() -> None:
-    data = check_states.shared()
+    data = shared()
     data["options"]["gpu_workspaces"].reverse()
     data["probe"]["handed"]["people"] = dict(reversed(data["probe"]["handed"]["people"].items()))
     assert verdicts(data)[GPUS].detail == "nvidia-smi: ada 1, bob 0; TensorFlow 1"
 
 
 def test_gpus_of_workspaces_on_a_simulated_host_say_so() -> None:
-    data = check_states.shared()
+    data = shared()
     data["probe"]["simulated_gpu"] = True
     assert verdicts(data)[GPUS].detail.endswith("TensorFlow 1 (simulated)")
 
 
 def test_every_workspace_with_wrong_gpus_is_named() -> None:
-    data = check_states.shared()
+    data = shared()
     people = data["probe"]["handed"]["people"]
     people["ada"]["wrong"], people["bob"]["wrong"] = "it lists none", "it lists one too many"
     assert verdicts(data)[GPUS].detail == "ada: it lists none; bob: it lists one too many"
 
 
 def test_an_image_without_tensorflow_is_said() -> None:
-    data = check_states.shared()
+    data = shared()
     data["probe"]["handed"]["tensorflow"]["gpus"] = None
     assert "the image has no TensorFlow" in verdicts(data)[GPUS].detail
 
@@ -275,6 +276,6 @@ def test_a_command_that_fails_is_no_answer_that_is_missing() -> None:
     ("offered", "result"), [("publickey,password", "passed"), ("publickey", "failed")]
 )
 def test_who_has_a_password_is_to_be_offered_one(offered: str, result: str) -> None:
-    data = check_states.shared()
+    data = shared()
     data["probe"]["workspaces"]["bob"] |= {"ssh": offered, "ssh_ways": "publickey,password"}
     assert verdicts(data)[SSH].result == result

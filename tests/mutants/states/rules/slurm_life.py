@@ -8,6 +8,8 @@ from typing import Any
 import rule_states as made
 from check_states import fresh
 
+from . import gpu_workspace, slurm
+
 
 @fresh
 def node() -> dict[str, Any]:
@@ -21,7 +23,7 @@ def node() -> dict[str, Any]:
 @fresh
 def shared() -> dict[str, Any]:
     """The machine on which ada and bob are to have workspaces, and Slurm a share; made up."""
-    data = made.shared()
+    data = gpu_workspace.shared()
     data["options"] |= {"slurm_state": "present", "slurm_compute": True, "slurm_gpus": 0}
     data["options"]["slurm_cluster"] = "gpu"
     data["found"]["state"]["slurm"]["noted"] = {}
@@ -31,9 +33,9 @@ def shared() -> dict[str, Any]:
 @fresh
 def clustered() -> dict[str, Any]:
     """A node of Slurm's with two GPUs; made up."""
-    data = made.clustered()
+    data = slurm.clustered()
     data["options"] |= {"slurm_gpus": "all", "gpu_workspaces": []}
-    of_both = made.shared()["found"]
+    of_both = gpu_workspace.shared()["found"]
     data["found"]["gpus"] = of_both["gpus"]
     data["found"]["state"]["gpu_workspace"] = of_both["state"]["gpu_workspace"]
     return data

@@ -1,0 +1,1 @@
+"""Wrong facts, by component: the states that must turn a check red."""

@@ -1,0 +1,17 @@
+"""cuDNN's archive is to come from the controller, and is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rule_states import PRE, State
+
+
+def states() -> Iterator[State]:
+    rule, gone = "cudnn-archive", {"cudnn_archive_absent": "/srv/cudnn.tgz"}
+    words = ("cudnn_controller_file is /srv/cudnn.tgz", "cuDNN 8.5.0.96 for CUDA 11.2", "SHA-256 ")
+    yield State(rule, "the controller has no archive", {"options": gone}, words)
+    yield State(rule, "it has", {"options": {"cudnn_archive_absent": ""}})
+    yield State(rule, "cuDNN is not changed", {"options": gone}, only=("cuda",))
+    bundled = {"options": {**gone, "gpu_bundle": "/srv/lab"}}
+    yield State(rule, "a bundle has it", {**bundled, PRE + "bundle": None})
