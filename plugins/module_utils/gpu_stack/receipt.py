@@ -7,11 +7,10 @@ the digest in the receipt, the next run proves it.
 
 from __future__ import annotations
 
-import json
 import os
 
 from .change import change
-from .host import modes
+from .host import mapping, modes
 from .type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,14 +68,7 @@ def differ(
 
 def look(context: Context) -> dict[str, Any] | None:
     """The receipt as it was written; None when there is none or it can't be read."""
-    text = context.read(PATH)
-    if text is None:
-        return None
-    try:
-        receipt = json.loads(text)
-    except ValueError:
-        return None
-    return receipt if isinstance(receipt, dict) else None
+    return mapping.of(context.read(PATH))
 
 
 def summary(receipt: dict[str, Any] | None) -> dict[str, Any] | None:

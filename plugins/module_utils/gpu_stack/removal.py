@@ -8,14 +8,13 @@ trees are known by their names and marks.
 
 from __future__ import annotations
 
-import json
 import re
 
 from . import receipt
 from .change import blocker, change
 from .components import SPOKEN
 from .components.tensorflow import venv_use
-from .host import dpkg, owned_files, processes
+from .host import dpkg, mapping, owned_files, processes
 from .registered import WITH_PACKAGES
 from .registered_removals import MODULES
 from .type_checking import TYPE_CHECKING
@@ -77,11 +76,8 @@ def ledger(context: Context, row: Any, record: dict[str, Any] | None) -> dict[st
 
 def noted(context: Context) -> dict[str, Any] | None:
     """What tells whose packages are: the mark of a run that did not end, else the receipt."""
-    try:
-        record = json.loads(context.read(receipt.UNFINISHED) or "")
-    except ValueError:
-        record = None
-    if isinstance(record, dict) and record.get("packages"):
+    record = mapping.of(context.read(receipt.UNFINISHED))
+    if record is not None and record.get("packages"):
         return record
     return receipt.look(context)
 

@@ -15,6 +15,7 @@ import os
 import stat
 
 from ..type_checking import TYPE_CHECKING
+from . import mapping
 
 if TYPE_CHECKING:
     from .context import Context
@@ -82,11 +83,8 @@ def _compared(context: Context, boot: str) -> list[str]:
     info = context.lstat(NOTE)
     if info is None or not _of_root(context, info):
         return []
-    try:
-        content = json.loads(context.read(NOTE) or "")
-    except ValueError:
-        return []
-    if not isinstance(content, dict) or content.get("boot") != boot:
+    content = mapping.of(context.read(NOTE))
+    if content is None or content.get("boot") != boot:
         return []
     paths = content.get("compared")
     return [str(path) for path in paths] if isinstance(paths, list) else []

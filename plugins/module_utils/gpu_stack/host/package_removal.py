@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from .. import receipt
 from ..type_checking import TYPE_CHECKING
-from . import apt_commands, apt_removal
+from . import apt_commands, apt_removal, mapping
 from .context import Context
 
 if TYPE_CHECKING:
@@ -40,11 +38,7 @@ def ledger(context: Context, component: str, names: list[str]) -> Ledger:
     """
     entry: dict[str, Any] = {}
     for path in (receipt.UNFINISHED, receipt.PATH):
-        try:
-            note = json.loads(context.read(path) or "")
-        except ValueError:  # truncated
-            continue
-        ledgers = note.get("packages") if isinstance(note, dict) else None
+        ledgers = (mapping.of(context.read(path)) or {}).get("packages")
         entry = (ledgers or {}).get(component) or {}
         if entry:
             break

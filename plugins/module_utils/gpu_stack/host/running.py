@@ -9,11 +9,11 @@ open, as an earlier version made it, counts only if a run's holder has it.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 
 from ..type_checking import TYPE_CHECKING
+from . import mapping
 
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
@@ -45,7 +45,7 @@ def look(
     patience = PATIENCE if patience is None else patience
     with stream:
         while not _free(stream):
-            holder = _content(context.read(PATH))
+            holder = mapping.of(context.read(PATH)) or {}
             if run is not None and holder.get("run") == run:
                 return None
             if os.fstat(stream.fileno()).st_mode & 0o077 and not _is_holder(context, holder):
@@ -76,14 +76,6 @@ def _is_holder(context: Context, holder: dict[str, Any]) -> bool:
     pid = holder.get("holder")
     path = "/proc/{0}/cmdline".format(pid)
     return context.is_roots(pid) and HOLDER in (context.read(path) or "")
-
-
-def _content(text: str | None) -> dict[str, Any]:
-    try:
-        content = json.loads(text or "")
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def who(holder: dict[str, Any]) -> str:

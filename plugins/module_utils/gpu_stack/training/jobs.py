@@ -13,6 +13,7 @@ import re
 import shutil
 import time
 
+from ..host import mapping
 from ..host.refusal import RefusalError
 from ..type_checking import TYPE_CHECKING
 from . import account, ports
@@ -219,7 +220,6 @@ def _ask_to_stop(folder: str, job: str, host: str) -> str | None:
 def _json(path: str) -> dict[str, Any] | None:
     try:
         with open(path, encoding="utf-8") as stream:
-            content = json.load(stream)
+            return mapping.of(stream.read())
     except (OSError, ValueError):
         return None
-    return content if isinstance(content, dict) else None

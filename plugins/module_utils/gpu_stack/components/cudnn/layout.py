@@ -11,11 +11,10 @@ the other reports.
 from __future__ import annotations
 
 import collections
-import json
 import re
 import stat
 
-from ...host import package_files
+from ...host import mapping, package_files
 from ...type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -85,8 +84,8 @@ def header_version(text: str | None) -> str | None:
 
 def manifest(context: Context, tree: str) -> dict[str, Any] | None:
     """The manifest of an unpacked version, or None where there is none that can be read."""
-    content = _json(context, f"{tree}/{MANIFEST}")
-    if not isinstance(content, dict) or content.get("format") != MANIFEST_FORMAT:
+    content = mapping.of(context.read(f"{tree}/{MANIFEST}"))
+    if content is None or content.get("format") != MANIFEST_FORMAT:
         return None
     return content if isinstance(content.get("files"), dict) else None
 
@@ -158,12 +157,4 @@ def tree_links(directory: str, names: Iterable[str], tree: str) -> dict[str, str
 
 def recorded(context: Context, record: str) -> dict[str, str]:
     """{path: target} that a record names; {} where it can't be read."""
-    links = _json(context, record)
-    return links if isinstance(links, dict) else {}
-
-
-def _json(context: Context, path: str) -> Any:
-    try:
-        return json.loads(context.read(path) or "")
-    except ValueError:
-        return None
+    return mapping.of(context.read(record)) or {}

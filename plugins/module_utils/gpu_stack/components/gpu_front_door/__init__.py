@@ -8,11 +8,10 @@ the look reads one name in /etc and nothing else.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 
 from ...change import change, is_touched
-from ...host import file_state
+from ...host import file_state, mapping
 from ...type_checking import TYPE_CHECKING
 from . import obstacles, wishes
 from .renewal import paths
@@ -77,11 +76,8 @@ def look(context: Context) -> dict[str, Any]:
     here = context.isdir(paths.PLACE)
     seen: dict[str, Any] = {"version": None, "noted": None, "here": here}
     if here:
-        try:
-            noted = json.loads(context.read(paths.DOOR) or "null")
-        except ValueError:
-            noted = None
-        if isinstance(noted, dict):
+        noted = mapping.of(context.read(paths.DOOR))
+        if noted is not None:
             seen["noted"] = noted
             seen["version"] = (noted.get("settings") or {}).get("name")
     if not context.options.get("gpu_front_door_name"):

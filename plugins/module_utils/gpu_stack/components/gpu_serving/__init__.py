@@ -8,10 +8,9 @@ SHA-256, so that none gets into a result.
 from __future__ import annotations
 
 import hashlib
-import json
 
 from ...change import change, is_touched
-from ...host import file_state
+from ...host import file_state, mapping
 from ...type_checking import TYPE_CHECKING
 from ..gpu_workspace.program import docker_words
 from . import entries, places, wished
@@ -52,11 +51,7 @@ def running(context: Context) -> dict[str, str] | None:
 def model(context: Context, name: str) -> dict[str, Any]:
     """The files of a served model; of its token only the hash."""
     place = places.folder(name) + "/"
-    try:
-        record = json.loads(context.read(place + places.RECORD) or "null")
-    except ValueError:
-        record = None
-    record = record if isinstance(record, dict) else None
+    record = mapping.of(context.read(place + places.RECORD))
     token = context.read(place + "token")
     seen = {
         "record": record,

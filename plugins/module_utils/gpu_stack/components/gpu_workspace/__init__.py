@@ -8,10 +8,9 @@ with. Tokens are compared by SHA-256, so that none gets into a result.
 from __future__ import annotations
 
 import hashlib
-import json
 
 from ...change import change, is_touched
-from ...host import file_state
+from ...host import file_state, mapping
 from ...type_checking import TYPE_CHECKING
 from . import shipped, wished, workspace_users
 from .program import docker_words, places, traits
@@ -54,13 +53,9 @@ def running(context: Context) -> dict[str, str] | None:
 def person(context: Context, name: str) -> dict[str, Any]:
     """The files of a person's workspace; of secrets only their hashes."""
     place = places.folder(name) + "/"
-    try:
-        settings = json.loads(context.read(place + "workspace.json") or "null")
-    except ValueError:
-        settings = None
     token, password = context.read(place + "token"), context.read(place + "password")
     return {
-        "settings": settings,
+        "settings": mapping.of(context.read(place + "workspace.json")),
         "token": wished.digest(token) if token else None,
         "password": wished.digest(password) if password else None,
         "revision": (context.read(place + "revision") or "").strip() or None,

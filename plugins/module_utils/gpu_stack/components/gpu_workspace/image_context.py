@@ -8,12 +8,12 @@ installed, and nothing is downloaded again. A stack that is not on the host as l
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import stat
 import tarfile
 
+from ...host import mapping
 from ...type_checking import TYPE_CHECKING
 from .program import files, places, programs
 
@@ -32,10 +32,7 @@ def environment(wish: dict[str, Any]) -> str:
     locked = wish["stack"]["tensorflow"]
     name = "{0}-{1}".format(locked["version"], locked["requirements_sha256"][:8])
     place = "{0}/{1}".format(wish["places"][0], name)
-    try:
-        mark = json.loads(files.text(place + "/.provision.json") or "{}")
-    except ValueError:
-        mark = {}
+    mark = mapping.of(files.text(place + "/.provision.json")) or {}
     if mark.get("requirements_sha256") != locked["requirements_sha256"]:
         raise places.RefusedError(
             f"{place} is not the environment of the lock, or was never finished; the image is made "

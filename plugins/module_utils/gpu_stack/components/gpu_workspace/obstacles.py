@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from ...host import listening
+from ...host import listening, mapping
 from ...type_checking import TYPE_CHECKING
 from .. import gpu_workspace
 from . import wished, workspace_users
@@ -97,9 +97,8 @@ def in_use(
 
 def sessions(context: Context, name: str) -> int:
     """Number of a person's open connections to sshd, from the container's /proc/PID/net."""
-    try:
-        state = json.loads(context.read(f"{places.STATE}/{name}.json") or "{}")
-    except ValueError:
+    state = mapping.of(context.read(f"{places.STATE}/{name}.json"))
+    if state is None:
         return 0
     count = 0
     for path in ("tcp", "tcp6"):

@@ -7,11 +7,11 @@ only finds differences; `uids` assigns the uids and records them.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
 
+from ...host import mapping
 from ...type_checking import TYPE_CHECKING
 from . import wished
 from .program import places, traits
@@ -81,11 +81,7 @@ def look(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def recorded(context: Context) -> dict[str, int]:
     """{name: uid} of all uids ever assigned here, also to people who were removed."""
-    try:
-        record = json.loads(context.read(places.USERS) or "{}")
-    except ValueError:
-        return {}
-    pairs = record.items() if isinstance(record, dict) else ()
+    pairs = (mapping.of(context.read(places.USERS)) or {}).items()
     return {name: uid for name, uid in pairs if isinstance(uid, int) and not isinstance(uid, bool)}
 
 

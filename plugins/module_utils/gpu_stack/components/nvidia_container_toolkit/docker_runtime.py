@@ -19,6 +19,7 @@ import os
 import signal
 import time
 
+from ...host import mapping
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import docker
@@ -246,14 +247,11 @@ class Docker(Runtime):
         """Raises RefusalError if the running docker does not know the runtime."""
         if not state["running"]:
             return
-        try:
-            known = json.loads(self._known())
-        except ValueError:
-            known = None
-        if isinstance(known, dict) and "nvidia" in known:
+        known = mapping.of(self._known())
+        if known is not None and "nvidia" in known:
             return
         words = "docker runs and does not answer"
-        if isinstance(known, dict):
+        if known is not None:
             words = f"docker knows the runtimes {', '.join(sorted(known))} alone"
         raise RefusalError(
             f"{words}, though {CONFIG} names the runtime nvidia. journalctl -u docker says why; a "

@@ -7,10 +7,8 @@ done and changed nothing is noted, so that no host is rebooted at every run.
 
 from __future__ import annotations
 
-import json
-
 from ...change import blocker, change
-from ...host import boots, debian_versions
+from ...host import boots, debian_versions, mapping
 from ...type_checking import TYPE_CHECKING
 from . import driver_method
 
@@ -65,11 +63,8 @@ def request(context: Context, why: str) -> dict[str, Any]:
 
 def in_vain(context: Context, why: str) -> bool:
     """Whether the host was rebooted for `why`, and nothing that a boot brings up changed since."""
-    try:
-        noted = json.loads(context.read(RECORD) or "{}")
-    except ValueError:
-        return False
-    if not why or not isinstance(noted, dict) or noted.get("reason") != why:
+    noted = mapping.of(context.read(RECORD))
+    if not why or noted is None or noted.get("reason") != why:
         return False
     now = request(context, why)
     # A run that was cut off between the note and the reboot has not rebooted.

@@ -11,7 +11,7 @@ import json
 import time
 
 from ...acceptance.findings import FAILED
-from ...host import managed_files
+from ...host import managed_files, mapping
 from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
@@ -74,20 +74,13 @@ def silence(why: str) -> str:
 
 def node_of(context: Context) -> str | None:
     """The node's name in Slurm, as the role has written it; None where it is no node of ours."""
-    try:
-        found = json.loads(context.read(node.SETTINGS) or "null")
-    except ValueError:
-        return None
-    return found["node"] if isinstance(found, dict) and found.get("node") else None
+    return (mapping.of(context.read(node.SETTINGS)) or {}).get("node") or None
 
 
 def noted(context: Context) -> dict[str, Any] | None:
     """What a run has drained here and not taken back; None without."""
-    try:
-        found = json.loads(context.read(NOTE) or "null")
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
+    found = mapping.of(context.read(NOTE))
+    if found is None:
         # A note that can't be read is one all the same.
         return {} if context.lstat(NOTE) is not None else None
     return found

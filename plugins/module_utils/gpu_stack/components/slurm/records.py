@@ -9,6 +9,7 @@ import json
 import os
 import tempfile
 
+from ...host import mapping
 from ...type_checking import TYPE_CHECKING
 from . import paths
 
@@ -20,25 +21,17 @@ if TYPE_CHECKING:
 
 def noted(context: Context) -> dict[str, Any]:
     """What a run noted; {} where there is nothing, or it is damaged."""
-    return _object(context.read(paths.NOTED))
+    return mapping.of(context.read(paths.NOTED)) or {}
 
 
 def parts(context: Context) -> list[dict[str, Any]]:
     """The parts of the cluster's hosts, by their names; the controller alone has them."""
     found = []
     for name in context.listdir(paths.PARTS):
-        part = _object(context.read(f"{paths.PARTS}/{name}"))
+        part = mapping.of(context.read(f"{paths.PARTS}/{name}")) or {}
         if name == "{0}.json".format(part.get("name")):
             found.append(part)
     return found
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        content = json.loads(text or "null")
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def digest(data: bytes | None) -> str | None:

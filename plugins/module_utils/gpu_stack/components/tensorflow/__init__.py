@@ -6,12 +6,11 @@ record that pip itself keeps; importing TensorFlow takes 10 s and belongs to the
 
 from __future__ import annotations
 
-import json
 import os
 import re
 
 from ...change import change, is_touched
-from ...host import boots, package_files
+from ...host import boots, mapping, package_files
 from ...type_checking import TYPE_CHECKING
 from . import activation, venv_trust, wheel_files
 
@@ -53,11 +52,7 @@ def venv_python(text: str | None) -> str | None:
 
 def marker(context: Context, path: str) -> dict[str, Any] | None:
     """The content of the marker at `path`; None without one."""
-    try:
-        content = json.loads(context.read(path) or "")
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
+    return mapping.of(context.read(path))
 
 
 def _missing_links(context: Context, site: str, row: Row) -> list[str]:

@@ -1,0 +1,19 @@
+"""A file's text that must be a JSON object: records, notes and marks of this program's own."""
+
+from __future__ import annotations
+
+import json
+
+from ..type_checking import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def of(text: str | None) -> dict[str, Any] | None:
+    """The object that is the whole text; None without one: no file, cut short, something else."""
+    try:
+        content = json.loads(text or "null")
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) else None
