@@ -29,6 +29,7 @@ from ansible.module_utils import basic
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader, lookup_loader, shell_loader
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import digests
 from ansible_collections.provision.gpu.plugins.module_utils.piped_look import WANTED
 from ansible_collections.provision.gpu.plugins.plugin_utils import (
     ansible_core,
@@ -257,10 +258,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         tokens = plain(self._templar.template(task_vars.get(variable) or {}))
         if not isinstance(tokens, dict):
             return {}
-        return {
-            name: hashlib.sha256(str(token).encode("utf-8")).hexdigest()
-            for name, token in tokens.items()
-        }
+        return {name: digests.of_text(str(token)) for name, token in tokens.items()}
 
     def _absent_archive(self, task_vars: dict[str, Any]) -> str:
         """cudnn_controller_file where this machine has no such file to read, else ""."""

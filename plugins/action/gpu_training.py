@@ -14,7 +14,7 @@ from ansible_collections.provision.gpu.plugins.plugin_utils import (
     host_options,
     training,
 )
-from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import json_copy
 
 # Seconds: of one question for news, and between questions where a host does not answer.
 WAIT, AGAIN = 5.0, 5.0
@@ -31,7 +31,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         result: dict[str, Any] = super().run(tmp, task_vars)
         known = task_vars or {}
         step = self._task.args.get("step")
-        plan = plain((known.get("gpu_training_asked") or {}).get("asked") or {})
+        plan = json_copy((known.get("gpu_training_asked") or {}).get("asked") or {})
         if not plan:
             return self._module(dict(self._task.args), known)
         host = str(known["inventory_hostname"])
@@ -104,7 +104,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
                     )
                 time.sleep(AGAIN)
                 continue
-            told, silent = plain(answer["training"]), 0
+            told, silent = json_copy(answer["training"]), 0
             if not told["found"]:
                 return {"found": False}
             watch.show(told)

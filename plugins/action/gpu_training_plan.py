@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.training import judge, outcome
 from ansible_collections.provision.gpu.plugins.plugin_utils import training
 from ansible_collections.provision.gpu.plugins.plugin_utils.host_options import plain
-from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain as answer_of
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import json_copy
 
 # Each host's own; the others are the play's.
 OF_HOST = ("gpu_stack", "gpu_train_address", "ansible_host")
@@ -65,7 +65,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         return {**found, "token": os.urandom(8).hex()}
 
     def _judge(self, known: dict[str, Any], names: list[str]) -> None:
-        plan = answer_of(known["gpu_training_asked"]["asked"])
+        plan = json_copy(known["gpu_training_asked"]["asked"])
         looks = _answers(known, names, "gpu_training_look")
         faults = judge.looks(looks, plan["gpus"], plan["in_use"], plan["resume"])
         if not faults:
@@ -74,7 +74,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             raise AnsibleActionFail("nothing was started:\n" + "\n".join(faults))
 
     def _ended(self, known: dict[str, Any], names: list[str]) -> dict[str, Any]:
-        plan = answer_of(known["gpu_training_asked"]["asked"])
+        plan = json_copy(known["gpu_training_asked"]["asked"])
         for register in ("gpu_training_followed", "gpu_training_status", "gpu_training_stopped"):
             answers = _answers(known, names, register)
             if answers:
@@ -91,5 +91,5 @@ def _answers(known: dict[str, Any], names: list[str], register: str) -> dict[str
     for name in names:
         registered = known["hostvars"].raw_get(name).get(register) or {}
         if "training" in registered:
-            found[name] = answer_of(registered["training"])
+            found[name] = json_copy(registered["training"])
     return found

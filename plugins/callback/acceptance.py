@@ -31,7 +31,7 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.project import (  # 
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.record import utc  # noqa: E402
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import (  # noqa: E402
-    plain,
+    json_copy,
     unpacked,
 )
 
@@ -55,10 +55,12 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
         data = result._result
         if self._active:
             self._judge(unpacked(data.get("judged") or {}))
-            self._warnings += plain(data.get("history_warnings") or [])
+            self._warnings += json_copy(data.get("history_warnings") or [])
             # What Slurm was told of a node, or why it was not.
             if data.get("node") and data.get("said"):
-                self._warnings.append(f"{result._host.get_name()}: Slurm: {plain(data['said'])}")
+                self._warnings.append(
+                    f"{result._host.get_name()}: Slurm: {json_copy(data['said'])}"
+                )
         super().v2_runner_on_ok(result)
 
     def _judge(self, judged: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from typing import Any  # noqa: E402
 from ansible_collections.provision.gpu.plugins.plugin_utils.examination import (  # noqa: E402
     Examination,
 )
-from ansible_collections.provision.gpu.plugins.plugin_utils.results import plain  # noqa: E402
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import json_copy  # noqa: E402
 
 
 def lines(report: dict[str, Any]) -> list[str]:
@@ -68,7 +68,7 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
     def entry(self, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
         if "findings" not in data:
             return None
-        answer = plain(data)
+        answer = json_copy(data)
         now = [finding["id"] for finding in answer["findings"]]
         return {
             "status": "ill" if now else "differs" if answer["differences"] else "healthy",

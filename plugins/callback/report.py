@@ -43,9 +43,9 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.interrupts import ( 
 from ansible_collections.provision.gpu.plugins.plugin_utils.record import COMPONENTS, Record  # noqa: E402
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import (  # noqa: E402
     component_of,
+    json_copy,
     message_of,
     phase_of,
-    plain,
     timed_out,
     will_be_rescued,
 )
@@ -194,7 +194,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
                 "plan",
                 host=name,
                 phase=about["phase"],
-                components=plain(data.get("components") or []),
+                components=json_copy(data.get("components") or []),
                 changes=len(data.get("changes") or []),
                 blockers=len(data.get("blockers") or []),
                 simulated_gpu=bool(data.get("simulated_gpu")),

@@ -21,7 +21,7 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.examination import (
     Examination,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import (  # noqa: E402
-    plain,
+    json_copy,
     without_credentials,
 )
 
@@ -42,15 +42,15 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
 
     def entry(self, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
         if "asked" in data:
-            self._asked = plain(data["asked"])
+            self._asked = json_copy(data["asked"])
         if "outcome" in data:
-            self._outcome = plain(data["outcome"])
+            self._outcome = json_copy(data["outcome"])
         return before or {"status": "ok", "message": ""}
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         data = result._result
         if self._active and "outcome" in data:
-            self._outcome = plain(data["outcome"])
+            self._outcome = json_copy(data["outcome"])
         elif self._active and result._task.action.endswith("gpu_training_plan"):
             # In the name of all hosts, and of none.
             self._refused = without_credentials(str(data.get("msg") or ""))

@@ -9,7 +9,7 @@ import datetime
 from typing import Any
 
 from ansible_collections.provision.gpu.plugins.plugin_utils.registry import NAMES as COMPONENTS
-from ansible_collections.provision.gpu.plugins.plugin_utils.results import MESSAGE_LIMIT, plain
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import MESSAGE_LIMIT, json_copy
 
 
 def utc(seconds: float) -> str:
@@ -65,9 +65,9 @@ class Record:
         """
         host = self.host(name)
         if host.plan is None:
-            host.plan = plain(result)
+            host.plan = json_copy(result)
             return "look"
-        host.second = plain(result)
+        host.second = json_copy(result)
         return "proof"
 
     def worked(self, name: str, component: str, seconds: float, changed: bool) -> None:

@@ -92,14 +92,14 @@ def component_of(task: Any, components: Container[str]) -> str | None:
     return None
 
 
-def plain(value: Any) -> Any:
+def json_copy(value: Any) -> Any:
     """A copy of JSON types only: results may hold Ansible's tagged or lazy values."""
     return json.loads(json.dumps(value, default=str))
 
 
 def unpacked(value: Any) -> Any:
     """A copy of JSON types only, of a value that may also come as its JSON in one text."""
-    return json.loads(value) if isinstance(value, str) else plain(value)
+    return json.loads(value) if isinstance(value, str) else json_copy(value)
 
 
 def will_be_rescued(task: Any) -> bool:

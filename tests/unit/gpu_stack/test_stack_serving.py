@@ -22,6 +22,7 @@ from gpu_stack.components.gpu_serving import (
     wished,
 )
 from gpu_stack.components.gpu_workspace import allocation
+from gpu_stack.host import digests
 from gpu_stack.host.context import Context, Result
 
 MNIST: dict[str, Any] = {
@@ -331,7 +332,7 @@ def recorded(root: Path, **change: Any) -> None:
         "slot": "a",
         "addresses": {"a": "172.30.0.2", "b": "172.30.0.3"},
         "revision": "rev1",
-        "files": {unit: wished.digest(text)},
+        "files": {unit: digests.of_text(text)},
         **change,
     }
     for path, content in (
@@ -380,7 +381,7 @@ def test_the_plan_names_what_differs_and_nothing_else(tmp_path: Path) -> None:
     assert plan(tmp_path, "mnist old\n")[0][1] == "runs as before"
     assert plan(tmp_path, None)[0][1] == "unknown"
     assert plan(tmp_path, gpu_serving_digests={"mnist": "0" * 64})[0][1] == "another token"
-    good = wished.digest("0123456789abcdef")
+    good = digests.of_text("0123456789abcdef")
     assert plan(tmp_path, gpu_serving_digests={"mnist": good}) == []
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 
 from ...change import change, is_touched
-from ...host import file_state, mapping
+from ...host import digests, file_state, mapping
 from ...type_checking import TYPE_CHECKING
 from ..gpu_workspace.program import docker_words
 from . import entries, places, wished
@@ -55,7 +55,7 @@ def model(context: Context, name: str) -> dict[str, Any]:
     token = context.read(place + "token")
     seen = {
         "record": record,
-        "token": wished.digest(token) if token else None,
+        "token": digests.of_text(token) if token else None,
         "files": {},
         "enabled": False,
     }

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import time
 
+from ...host import digests
 from ...type_checking import TYPE_CHECKING
 from .. import gpu_serving
 from ..gpu_front_door.renewal import nginx
@@ -101,7 +102,7 @@ def _swap(wish: dict[str, Any]) -> None:
         for address in (record_of(other).get("addresses") or {}).values()
     }
     addresses = network.addresses(wish["chosen"], record.get("addresses"), taken)
-    revision = wished.digest(json.dumps([settings, wish["gpus"], secrets.token_hex(8)]))[:16]
+    revision = digests.of_text(json.dumps([settings, wish["gpus"], secrets.token_hex(8)]))[:16]
     text = units.container(settings, wish["gpus"], slot, addresses[slot], revision)
     _refuse_strangers(name, slot)
     path = f"{places.UNITS_PLACE}/{places.unit(name, slot)}"

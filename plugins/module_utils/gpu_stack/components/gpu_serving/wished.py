@@ -4,8 +4,7 @@ writes them.
 
 from __future__ import annotations
 
-import hashlib
-
+from ...host import digests
 from . import entries
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -45,15 +44,12 @@ def settings(entry: dict[str, Any], options: Options) -> dict[str, Any]:
     return {"entry": entry, "image": image(options)}
 
 
-def digest(text: str) -> str:
-    """SHA-256 of a text, by which tokens and files are compared."""
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
 def options(wish: dict[str, Any]) -> dict[str, Any]:
     """A module's wish as the host's options, as the look has them."""
     return {
         "gpu_servings": wish["servings"],
         "gpu_serving_image": wish["image"],
-        "gpu_serving_digests": {name: digest(str(wish["tokens"][name])) for name in wish["tokens"]},
+        "gpu_serving_digests": {
+            name: digests.of_text(str(token)) for name, token in wish["tokens"].items()
+        },
     }

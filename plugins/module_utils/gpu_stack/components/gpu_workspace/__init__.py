@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 
 from ...change import change, is_touched
-from ...host import file_state, mapping
+from ...host import digests, file_state, mapping
 from ...type_checking import TYPE_CHECKING
 from . import shipped, wished, workspace_users
 from .program import docker_words, places, traits
@@ -56,8 +56,8 @@ def person(context: Context, name: str) -> dict[str, Any]:
     token, password = context.read(place + "token"), context.read(place + "password")
     return {
         "settings": mapping.of(context.read(place + "workspace.json")),
-        "token": wished.digest(token) if token else None,
-        "password": wished.digest(password) if password else None,
+        "token": digests.of_text(token) if token else None,
+        "password": digests.of_text(password) if password else None,
         "revision": (context.read(place + "revision") or "").strip() or None,
         "enabled": context.lstat(places.WANTS + places.UNIT.format(name)) is not None,
         "listens": _listening_units(context, name),

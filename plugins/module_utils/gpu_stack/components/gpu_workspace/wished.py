@@ -5,9 +5,9 @@ The look compares with it, and the module writes it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 
+from ...host import digests
 from ...type_checking import TYPE_CHECKING
 from . import shipped
 from .program import places
@@ -44,7 +44,7 @@ def built_name(base: str, packages: list[str], roots: list[str], stack: dict[str
         "recipe": shipped.RECIPE,
         "stack": stack,
     }
-    return "gpu-workspace-built:" + digest(json.dumps(made_of, sort_keys=True))[:16]
+    return "gpu-workspace-built:" + digests.of_text(json.dumps(made_of, sort_keys=True))[:16]
 
 
 def built(options: Options, row: Row | None) -> str | None:
@@ -105,11 +105,6 @@ def listens(settings_of: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def digest(text: str) -> str:
-    """SHA-256 of a text, by which secrets are compared."""
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
 def options(wish: dict[str, Any]) -> dict[str, Any]:
     """A module's wish as the host's options, as the look has them."""
     return {
@@ -124,4 +119,4 @@ def options(wish: dict[str, Any]) -> dict[str, Any]:
 
 
 def _digests(secrets: dict[str, Any] | None) -> dict[str, str]:
-    return {name: digest(str(secret)) for name, secret in (secrets or {}).items()}
+    return {name: digests.of_text(str(secret)) for name, secret in (secrets or {}).items()}
