@@ -14,7 +14,7 @@ import stat
 import tempfile
 import time
 
-from . import file_state, owned_files
+from . import directory_entries, file_state, owned_files
 from .context import Context
 from .refusal import RefusalError
 
@@ -334,7 +334,7 @@ def remove(
         if path not in removed and context.lstat(path) is not None:
             removed.append(path)
             if not dry:
-                _remove(_inside(context, path))
+                directory_entries.remove(_inside(context, path))
     gone = [path for path in removed if path + SAVED not in kept]
     removed += [path for path in emptied if _remove_empty(context, path, gone, dry)]
     return {"removed": removed, "kept": kept}
@@ -349,13 +349,6 @@ def _save(real: str) -> None:
             number += 1
         os.rename(saved, f"{saved}.~{number}~")
     os.rename(real, saved)
-
-
-def _remove(real: str) -> None:
-    if os.path.isdir(real) and not os.path.islink(real):
-        shutil.rmtree(real)
-    else:
-        os.unlink(real)
 
 
 def _remove_empty(context: Context, path: str, gone: list[str], dry: bool) -> bool:

@@ -9,16 +9,14 @@ only what the key signs.
 from __future__ import annotations
 
 import collections
-import contextlib
 import glob
 import hashlib
 import json
 import os
-import shutil
 import time
 from urllib.parse import urlsplit
 
-from ...host import apt, background, download, origin, roots_alone
+from ...host import apt, background, directory_entries, download, origin, roots_alone
 from ...host.context import run_program
 from ...host.kept_names import free_name
 from ...host.process_name import called
@@ -194,7 +192,7 @@ def _take_up(installer: Installer) -> bool:
         os.replace(installer.begun, installer.file)
         return True
     for path in (installer.begun, f"{installer.begun}.FAILED"):
-        _remove(path)
+        directory_entries.remove(path)
     return False
 
 
@@ -221,7 +219,7 @@ def _download(installer: Installer) -> None:
     if digest != installer.sha256:
         with open(part, "rb") as file:
             begins = file.read(len(BEGIN))
-        _remove(part)
+        directory_entries.remove(part)
         if begins != BEGIN:
             words = json.dumps(begins.decode("utf-8", "replace").rstrip("\r\n"))
             reason = (
@@ -240,7 +238,7 @@ def _fetch(installer: Installer, part: str) -> None:
     for attempt in range(TRIES):
         if attempt:
             time.sleep(PAUSE)
-        _remove(part)
+        directory_entries.remove(part)
         try:
             with download.surroundings("", installer.ca_bundle):
                 download.to_file(installer.url, part)
@@ -249,7 +247,7 @@ def _fetch(installer: Installer, part: str) -> None:
             reason = apt.bare(str(error))
             if error.status in FINAL:
                 break
-    _remove(part)
+    directory_entries.remove(part)
     raise RefusalError(
         f"{installer.bare}: could not be fetched: {reason}. Check the address, the network of this"
         f" host and its proxy, or name another address in cuda_installer_url. {UNTOUCHED}"
@@ -258,9 +256,9 @@ def _fetch(installer: Installer, part: str) -> None:
 
 def _unpack(installer: Installer) -> list[str]:
     """Moves the package's repository to its place; under which names others' was kept."""
-    _remove(installer.new)  # what an interrupted run left
+    directory_entries.remove(installer.new)  # what an interrupted run left
     if _mark(installer) is not None:
-        _remove(installer.repository)
+        directory_entries.remove(installer.repository)
     saved = []
     if os.path.lexists(installer.repository):
         saved.append(free_name(installer.repository))
@@ -276,7 +274,7 @@ def _unpack(installer: Installer) -> list[str]:
         _write_mark(unpacked, installer.sha256)
         os.rename(unpacked, installer.repository)
     finally:
-        _remove(installer.new)
+        directory_entries.remove(installer.new)
     return saved
 
 
@@ -295,7 +293,7 @@ def _only_repository(installer: Installer) -> str:
 def _write_mark(directory: str, sha256: str) -> None:
     """Marks the repository as this role's."""
     path = os.path.join(directory, MARK)
-    _remove(path)
+    directory_entries.remove(path)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         os.fchmod(handle, 0o644)
@@ -312,13 +310,5 @@ def absent(installer: Installer, check_mode: bool = False) -> dict[str, Any]:
     removed = [path for path in paths if os.path.lexists(path)]
     if not check_mode:
         for path in removed:
-            _remove(path)
+            directory_entries.remove(path)
     return {"changed": bool(removed), "removed": removed}
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-        return
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(path)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import glob
 import os
-import shutil
 
-from ...host import apt_commands
+from ...host import apt_commands, directory_entries
 from ...host.context import Context
 from ...host.package_removal import ledger
 from ...host.refusal import RefusalError
@@ -66,8 +65,8 @@ def remove(context: Context, tree: str, wished: list[str], wait: int = 0) -> Non
     if not theirs:
         # Fails where NVIDIA's own scripts did it.
         apt_commands.run(["update-alternatives", "--remove", "cuda", tree])
-    _remove(f"{tree}/host-compiler")
-    _remove(f"{tree}/{MARK}")
+    directory_entries.remove(f"{tree}/host-compiler")
+    directory_entries.remove(f"{tree}/{MARK}")
     for directory, _names, _files in os.walk(tree, topdown=False):
         if not os.listdir(directory):
             os.rmdir(directory)
@@ -78,14 +77,7 @@ def _give_profile_back(tree: str) -> None:
     profile = f"{tree}/{PROFILE}"
     if not os.path.lexists(f"{profile}.distrib"):
         return
-    _remove(profile)
+    directory_entries.remove(profile)
     answer = apt_commands.run([*DIVERT, profile])
     if answer.rc != 0:
         raise RefusalError(f"dpkg-divert could not give {profile} back: {answer.err.strip()}")
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    elif os.path.lexists(path):
-        os.remove(path)

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import time
 
+from ...host import directory_entries
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import layout
@@ -139,9 +140,9 @@ def _put(context: Context, version: layout.Version, archive: str, stream: Binary
             files = unpack(copy if copied else stream, staging)
         verify_tree(context, staging, version.version, files)
         write_manifest(staging, version, files)
-        sync_directory(staging)
+        directory_entries.sync(staging)
         kept = put_in_place(context, staging, version.tree)
-        sync_directory(version.root)
+        directory_entries.sync(version.root)
     except BaseException as error:
         if staging is not None:
             shutil.rmtree(staging, ignore_errors=True)
@@ -198,15 +199,6 @@ def write_manifest(tree: str, version: layout.Version, files: dict[str, dict[str
         stream.flush()
         os.fsync(stream.fileno())
     os.chmod(path, 0o644)
-
-
-def sync_directory(path: str) -> None:
-    """Make renames inside a directory survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def make_root(root: str) -> list[str]:
@@ -270,7 +262,7 @@ def switch(context: Context, version: layout.Version) -> dict[str, Any]:
         os.unlink(temporary)
     os.symlink(version.name, temporary)
     os.rename(temporary, current)
-    sync_directory(version.root)
+    directory_entries.sync(version.root)
     return {"changed": True, "backup": backup}
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 
-from ...host import file_state, packaged
+from ...host import directory_entries, file_state, packaged
 from ...host.context import Context
 from . import shipped
 from .program import command_line, files, places, programs
@@ -54,7 +53,7 @@ def remove(dry: bool = False) -> list[str]:
     paths = [path for path in shipped.FILES if not path.startswith(shipped.LIBRARY)]
     existing = [path for path in [*paths, shipped.LIBRARY] if os.path.lexists(files.inside(path))]
     for path in [] if dry else existing:
-        _remove(files.inside(path))
+        directory_entries.remove(files.inside(path))
     _let_systemd_read(existing, dry)
     return existing
 
@@ -93,15 +92,8 @@ def _strangers(texts_of: dict[str, str], dry: bool) -> list[str]:
     strange = [f"{FOLDER}/{name}" for name in names]
     strange = [path for path in strange if path not in texts_of]
     for path in [] if dry else strange:
-        _remove(files.inside(path))
+        directory_entries.remove(files.inside(path))
     return strange
-
-
-def _remove(real: str) -> None:
-    if os.path.isdir(real) and not os.path.islink(real):
-        shutil.rmtree(real)
-    else:
-        os.unlink(real)
 
 
 def _let_systemd_read(changed: list[str], dry: bool) -> None:

@@ -20,6 +20,7 @@ import subprocess
 from collections.abc import Collection
 from typing import Any
 
+from ...host import directory_entries
 from ...host.context import Context
 from .. import tensorflow
 from . import venv_use
@@ -61,10 +62,8 @@ def clean(context: Context, root: str) -> bool:
         path = os.path.join(root, name)
         if name.startswith(READY):
             put_away(context, path, os.path.join(root, name[len(READY) :]))
-        elif os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
         else:
-            os.unlink(path)
+            directory_entries.remove(path)
     return bool(names)
 
 
@@ -146,16 +145,7 @@ def write_mark(venv: str, mark: str) -> None:
     flush(venv)
     replace(os.path.join(venv, MARKER), (mark + "\n").encode())
     os.utime(os.path.join(venv, MARKER))
-    sync_directory(venv)
-
-
-def sync_directory(path: str) -> None:
-    """Writes a directory's entries to the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    directory_entries.sync(venv)
 
 
 def exchange(first: str, second: str) -> bool:
@@ -187,7 +177,7 @@ def put_in_place(ready: str, venv: str) -> None:
             shutil.move(venv, between)
         os.rename(ready, venv)
         os.rename(between, ready)
-    sync_directory(os.path.dirname(venv))
+    directory_entries.sync(os.path.dirname(venv))
 
 
 def prepare(root: str, name: str) -> None:
