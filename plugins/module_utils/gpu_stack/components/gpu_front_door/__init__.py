@@ -7,11 +7,10 @@ the look reads one name in /etc and nothing else.
 
 from __future__ import annotations
 
-import hashlib
 import time
 
 from ...change import change, is_touched
-from ...host import file_state, mapping
+from ...host import digests, file_state, mapping
 from ...type_checking import TYPE_CHECKING
 from . import obstacles, wishes
 from .renewal import paths
@@ -63,11 +62,6 @@ def settings(options: Options) -> dict[str, Any]:
 # the look
 
 
-def _digest(context: Context, path: str) -> str | None:
-    data = context.read_bytes(path)
-    return None if data is None else hashlib.sha256(data).hexdigest()
-
-
 def look(context: Context) -> dict[str, Any]:
     """{version, noted, here} and, where a door is wished for, {files, shipped, nginx, runs, ...}.
 
@@ -83,9 +77,12 @@ def look(context: Context) -> dict[str, Any]:
     if not context.options.get("gpu_front_door_name"):
         return seen
     noted = (seen["noted"] or {}).get("files") or {}
-    seen["files"] = {path: _digest(context, path) for path in noted}
+    seen["files"] = {path: digests.of_file(context, path) for path in noted}
     seen["shipped"] = {
-        path: {"sha256": _digest(context, path), "fault": file_state.fault(context, path, mode)}
+        path: {
+            "sha256": digests.of_file(context, path),
+            "fault": file_state.fault(context, path, mode),
+        }
         for path, (mode, _sha256) in FILES.items()
     }
     seen["nginx"] = context.exists(paths.NGINX)
@@ -104,7 +101,7 @@ def _acme(context: Context, name: str) -> dict[str, Any]:
     return {
         "certbot": context.exists(paths.CERTBOT),
         "server": server_of(context, name),
-        "chain": _digest(context, paths.acme_files(name)[0]),
+        "chain": digests.of_file(context, paths.acme_files(name)[0]),
     }
 
 

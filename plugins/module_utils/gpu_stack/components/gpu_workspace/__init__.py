@@ -7,8 +7,6 @@ with. Tokens are compared by SHA-256, so that none gets into a result.
 
 from __future__ import annotations
 
-import hashlib
-
 from ...change import change, is_touched
 from ...host import digests, file_state, mapping
 from ...type_checking import TYPE_CHECKING
@@ -104,9 +102,8 @@ def files(context: Context) -> dict[str, dict[str, Any]]:
         for folder in (shipped.LIBRARY, shipped.LIBRARY + "/program")
     }
     for path in shipped.FILES:
-        data = context.read_bytes(path)
         seen[path] = {
-            "sha256": None if data is None else hashlib.sha256(data).hexdigest(),
+            "sha256": digests.of_file(context, path),
             "fault": file_state.fault(context, path, shipped.FILES[path][0]),
         }
     return seen
