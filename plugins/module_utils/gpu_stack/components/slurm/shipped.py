@@ -16,23 +16,23 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/gpus.py": (
         0o644,
-        "54b85ccf7597546528ac52bbd561e836e3b884711222b6d41e78ad8d3adf0b9e",
+        "0da02edf8d95fcc6f20778922da389ff724ea5bbc8f13ccb52bd1152747ee562",
     ),
     "/usr/local/lib/gpu-slurm/program/health.py": (
         0o644,
-        "a20f4a8985c243da9b4846f1171b1878189fbf942ddd4e60919da453f1638157",
+        "3845e57d21705e7216a2a43b087afa1d8f4dba281ec20a6a677de8ff7c62212b",
     ),
     "/usr/local/lib/gpu-slurm/program/job.py": (
         0o644,
-        "dd2978c54d339444319ffce7dc8431842e78ce353fcda2049f2109d5803103bb",
+        "82bd3d80e95a3b9a29898d09a7a230b1769cb9c276ef58343b56e70312753f3f",
     ),
     "/usr/local/lib/gpu-slurm/program/node.py": (
         0o644,
-        "1484c117208ae9bd361ee9716417fab8776c921a3d9689f99bd71f9c4137e36f",
+        "bd52df5a54e35a70bc248e82f41516e066b731b9d9eddf7bb2818fa399a29e1d",
     ),
     "/usr/local/lib/gpu-slurm/program/programs.py": (
         0o644,
-        "e5da892e3eb2db8491030501e718e2a3b4403d46a393aa643be8ec58e3c621fe",
+        "d831a2e0c68a191531c1070ddb1e43ee9836ec12c67e0a6fbeecf28ef1b10ef3",
     ),
     "/usr/local/lib/gpu-slurm/program/words.py": (
         0o644,

@@ -200,12 +200,13 @@ def _device(path: str) -> int:
 def _process(pid: str, held: list[int]) -> dict[str, Any] | None:
     """What is known of a process; None of a daemon of the system's, and of one that has ended."""
     place = "{0}/{1}/".format(PROC, pid)
-    try:
-        uid = os.stat(place).st_uid
-        # Its name, in brackets, may have any character: proc(5).
-        start = _read(place + "stat").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
+    # Its real user: the folder is root's where a program has made itself not dumpable.
+    owner = re.search(r"^Uid:\t([0-9]+)\t", _read(place + "status"), re.M)
+    # Its name, in brackets, may have any character: proc(5).
+    fields = _read(place + "stat").rpartition(")")[2].split()
+    if owner is None or len(fields) < 20:
         return None
+    uid, start = int(owner.group(1)), fields[19]
     comm = _read(place + "comm").strip()
     if comm in DAEMONS and uid < FIRST_PERSON:
         return None
