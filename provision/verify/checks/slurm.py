@@ -24,7 +24,8 @@ def _node(seen: Seen) -> dict[str, str] | None:
     """What slurmctld says of this host, by word; None where it is no node."""
     slurm = seen.probe["slurm"]
     for line in slurm["nodes"]["stdout"].splitlines():
-        words = dict(re.findall(r"(\w+)=(\S*)", line))
+        # A reason may quote a user's command: nothing of it is a word of Slurm's.
+        words = dict(re.findall(r"(\w+)=(\S*)", line.partition(" Reason=")[0]))
         if words.get("NodeHostName") == slurm["hostname"]:
             reason = re.search(r"\bReason=(.*?)(?: \[[^\]]*\])?\s*$", line)
             return {**words, "Reason": reason.group(1) if reason else ""}
