@@ -122,6 +122,18 @@ def test_parts_that_slurmctld_does_not_take_are_not_kept(
     assert kept() == before
 
 
+def test_what_somebody_has_written_is_kept(place: Path) -> None:
+    controller.admitted("gpu02", [given(PART)], "")
+    conf = Path(paths.SLURM_CONF)
+    controller.admitted("gpu03", [given(OTHER)], "")
+    assert not Path(paths.SLURM_CONF + ".save").exists()
+    edited = conf.read_text() + "KillWait=60\n"
+    conf.write_text(edited)
+    controller.admitted("gpu03", [given(OTHER)], "")
+    assert "KillWait" not in conf.read_text()
+    assert Path(paths.SLURM_CONF + ".save").read_text() == edited
+
+
 # munge's key
 
 

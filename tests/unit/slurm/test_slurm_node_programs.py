@@ -334,6 +334,22 @@ def test_a_gpu_that_does_not_answer_refuses_the_job() -> None:
     assert slurm.told[0][2] == "reason=provision: prolog: " + wrong
 
 
+def test_a_driver_that_is_well_is_asked_once_for_all_gpus_of_a_job() -> None:
+    """It may take seconds for each, and a prolog has less than a minute."""
+    asked: list[list[str]] = []
+    slurm = Slurm()
+
+    def call(argv: list[str], patience: float) -> tuple[int, str, str]:
+        asked.append(argv)
+        return slurm(argv, patience)
+
+    both = {**said.PROLOG, "SLURM_JOB_GPUS": "0,1"}
+    assert job.prolog(both, SETTINGS, call, settled=0) is None
+    assert asked == [gpus.LIST, gpus.WORK]
+    hangs = job.prolog(both, SETTINGS, Slurm(smi="hangs"), settled=0)
+    assert hangs == "the driver does not answer: nvidia-smi did not answer within 20 s"
+
+
 def test_an_epilog_names_what_is_left_and_ends_nothing(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -457,6 +473,28 @@ def test_without_settings_nothing_is_judged(
     monkeypatch.setattr(node, "settings", lambda: None)
     assert command_line.main("gpu-slurm-prolog") == 1
     assert "is not here, or not root's alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "kinds"),
+    [
+        ("gpu-slurm-prolog", 1, [words.PROLOG]),
+        ("gpu-slurm-epilog", 0, [words.EPILOG]),
+        ("gpu-slurm-health", 1, []),
+    ],
+)
+def test_what_takes_too_long_drains_by_a_reason_of_ours(
+    name: str, code: int, kinds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of slurmd's own, "Prolog error", no health check would take the node back."""
+    drained: list[str] = []
+    monkeypatch.setattr(command_line, "LIMIT", 1)
+    monkeypatch.setattr(node, "settings", lambda: SETTINGS)
+    monkeypatch.setattr(node, "drain", lambda _name, kind, _why: drained.append(kind))
+    for module, word in ((health, "check"), (job, "prolog"), (job, "epilog")):
+        monkeypatch.setattr(module, word, lambda *_words: time.sleep(5))
+    assert command_line.main(name) == code
+    assert drained == kinds
 
 
 def test_slurms_silence_ends_it(

@@ -224,12 +224,14 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
     wished = configuration.files(noted, parts)
     before = {path: context.read(path) for path in wished}
     changed = [path for path in wished if before[path] != wished[path]]
+    _save_edits(context, changed)
     for path in changed:
         records.put(path, wished[path].encode())
     if bring_accounting:
         # Its programs read slurm.conf, and slurmctld does not start without it.
         accounting.bring(noted["host"], noted["settings"]["cluster"])
     if not parts:
+        _note_written(wished, changed)
         return bool(changed)  # slurmctld does not start without a node
     running = services.is_active("slurmctld")
     if running and not changed:
@@ -249,7 +251,24 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
         raise RefusalError(
             f"slurmctld does not take its new configuration, and has the former one again: {error}"
         ) from error
+    _note_written(wished, changed)
     return True
+
+
+def _save_edits(context: Context, changed: Sequence[str]) -> None:
+    """Keeps as NAME.save what somebody has written where a file of ours goes."""
+    ours = records.noted(context).get("written") or {}
+    for path in changed:
+        data = context.read_bytes(path)
+        if data is not None and records.digest(data) != ours.get(path):
+            records.put(path + ".save", data, 0o600)
+
+
+def _note_written(wished: dict[str, str], changed: Sequence[str]) -> None:
+    if changed:
+        known = records.noted(Context()).get("written") or {}
+        new = {path: records.digest(wished[path].encode()) for path in changed}
+        records.note(written={**known, **new})
 
 
 def _only_partitions(before: dict[str, str | None], wished: dict[str, str]) -> bool:

@@ -12,11 +12,11 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/command_line.py": (
         0o644,
-        "857429c0d95a8bbfe12807d52219b5cc96286e09588bbc4adea6ebfe07faa2f8",
+        "378c215d00d245219d1d2a44d1f5459f4fd5c44094cdd0c2809bf5e65132724d",
     ),
     "/usr/local/lib/gpu-slurm/program/gpus.py": (
         0o644,
-        "0da02edf8d95fcc6f20778922da389ff724ea5bbc8f13ccb52bd1152747ee562",
+        "6ca084a4cad443f7e58e67e18d3cfb86dfbb5f5fcbe3dbd9de6d37926034e990",
     ),
     "/usr/local/lib/gpu-slurm/program/health.py": (
         0o644,
@@ -24,7 +24,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/job.py": (
         0o644,
-        "82bd3d80e95a3b9a29898d09a7a230b1769cb9c276ef58343b56e70312753f3f",
+        "e1fafaf3bbc2831fe2822303265c1cb91514a24ecf96cfec01c6af68d1cd5956",
     ),
     "/usr/local/lib/gpu-slurm/program/node.py": (
         0o644,

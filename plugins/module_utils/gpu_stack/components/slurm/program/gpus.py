@@ -66,6 +66,21 @@ def _listed(text: str) -> dict[str, int]:
     return {uuid: int(number) for number, uuid in re.findall(r"^([0-9]+), (\S+)$", text, re.M)}
 
 
+def unanswered(gpus: Iterable[int], call: Call = programs.call) -> str | None:
+    """Why one of these GPUs does not answer; None where all do.
+
+    One question where all is well: without its daemon the driver takes seconds for each.
+    """
+    gpus = list(gpus)
+    code, out, error = call(LIST, SMI_PATIENCE)
+    if code == UNASKED or (code == 0 and set(gpus) <= set(_listed(out).values())):
+        return None
+    if code == programs.SILENT:
+        return "the driver does not answer: " + error
+    # A sick GPU may fail the question for all; a job on the others is none of its business.
+    return next((why for why in (silent(gpu, call) for gpu in gpus) if why), None)
+
+
 def silent(index: int, call: Call = programs.call) -> str | None:
     """Why a GPU does not answer; None where it does."""
     argv = ["nvidia-smi", "-i", str(index), "--query-gpu=uuid", "--format=csv,noheader"]

@@ -45,7 +45,7 @@ def prolog(
     job, mine = of_job(environment, settings)
     if not mine:
         return None
-    wrong = next((why for why in (gpus.silent(gpu, call) for gpu in mine) if why), None)
+    wrong = gpus.unanswered(mine, call)
     if wrong is None:
         others = gpus.lasting(mine, job, call, settled)
         if not others:
