@@ -283,6 +283,13 @@ def test_a_job_begins_where_its_gpu_is_free(processes: Processes) -> None:
     assert slurm.told == []
 
 
+@pytest.mark.parametrize("name", ["nvidia-persiste", "nvidia-smi", "Xorg"])
+def test_a_login_screen_and_a_daemon_are_in_no_jobs_way(processes: Processes, name: str) -> None:
+    """Else each node with a screen refuses each job, and is drained for it."""
+    processes.add(14, 3, comm=name)
+    assert job.prolog(said.PROLOG, SETTINGS, Slurm(), settled=0) is None
+
+
 def test_a_daemons_name_is_no_excuse_for_a_person(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/gpus.py": (
         0o644,
-        "6ca084a4cad443f7e58e67e18d3cfb86dfbb5f5fcbe3dbd9de6d37926034e990",
+        "bf11ba46298adef368e760c4eff608d15181b5af5df5808a006a57aef4ec4e3d",
     ),
     "/usr/local/lib/gpu-slurm/program/health.py": (
         0o644,

@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 PROC = "/proc"
 # There is no nvidia-smi: nobody can ask the driver, which is not a driver that does not answer.
 UNASKED = 127
-# In seconds; without its daemon the driver starts every card anew, which takes two each.
-SMI_PATIENCE = 20.0
+# In seconds; without its daemon the driver starts every card anew, which takes two or three each.
+SMI_PATIENCE = 25.0
 LOG_PATIENCE = 15.0
 LIST_PATIENCE = 5.0
 # Whoever lists GPUs opens all of them for a moment, and a job's last process may just be ending.
 SETTLED = 5.0
-# Programs of the system's that always hold the device files; of a person's one, the name says
-# nothing.
-DAEMONS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter")
+# Programs of the system's that hold the device files and compute nothing, those of a login screen
+# among them; of a person's one, the name says nothing.
+DAEMONS = (
+    *("nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi", "Xorg", "gnome-shell"),
+)
 FIRST_PERSON = 1000
 # Where a lab simulates the GPUs, it also has the kernel's log of them.
 SIMULATED, SIMULATED_LOG = "/etc/gpu-simulated", "/etc/gpu-simulated.log"
