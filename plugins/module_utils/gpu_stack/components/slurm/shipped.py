@@ -16,7 +16,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/gpus.py": (
         0o644,
-        "bf11ba46298adef368e760c4eff608d15181b5af5df5808a006a57aef4ec4e3d",
+        "9e14209180774452c67376670f154ae43450f31ddbe1d97a7dc642401698e2e9",
     ),
     "/usr/local/lib/gpu-slurm/program/health.py": (
         0o644,
