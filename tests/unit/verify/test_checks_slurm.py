@@ -27,7 +27,7 @@ def seen(state: str = "IDLE", gpus: int = 2, **options: Any) -> Seen:
      (2, 4, "failed"), (0, 0, "passed")],
 )  # fmt: skip
 def test_slurm_gives_out_its_share(share: Any, gpus: int, result: str) -> None:
-    assert slurm.slurm_gpus(seen(gpus=gpus, slurm_gpus=share)).result == result
+    assert slurm.slurm_gpus.judge(seen(gpus=gpus, slurm_gpus=share)).result == result
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_slurm_gives_out_its_share(share: Any, gpus: int, result: str) -> None:
      ("IDLE+NOT_RESPONDING", "failed"), ("ALLOCATED*", "failed"), ("IDLE+MAINTENANCE", "failed")],
 )  # fmt: skip
 def test_a_node_takes_jobs_or_not(state: str, result: str) -> None:
-    assert slurm.slurm_ready(seen(state)).result == result
+    assert slurm.slurm_ready.judge(seen(state)).result == result
