@@ -39,12 +39,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
 def parts(task_vars: Mapping[str, Any], controller: str) -> list[dict[str, Any]]:
     """What each host of this run has that asked the same controller, by the role's __slurm_asked.
 
-    The first of them gives the controller all, so that slurmctld is restarted once.
+    With the release of its Slurm; no host speaks for another. The first of them gives the
+    controller all, so that slurmctld is restarted once.
     """
     found = []
     for name in task_vars.get("ansible_play_hosts") or []:
         its = task_vars["hostvars"][name]
         asked = its.get("__slurm_asked") or {}
-        if asked.get("part") and its.get("slurm_controller") == controller:
-            found.append(host_options.plain(asked["part"]))
+        part = host_options.plain(asked.get("part") or {})
+        if part.get("name") == name and its.get("slurm_controller") == controller:
+            found.append({**part, "release": str(asked.get("release") or "")})
     return found

@@ -34,7 +34,7 @@ options:
     elements: str
     default: []
   parts:
-    description: With C(admitted), what each host of this run has.
+    description: With C(admitted), what each host of this run has, and the release of its Slurm.
     type: list
     elements: dict
     default: []
@@ -84,6 +84,10 @@ part:
   description: What this host has for jobs.
   type: dict
   returned: with C(state=asked) and C(state=admitted)
+release:
+  description: What slurmd says of its release.
+  type: str
+  returned: with C(state=asked)
 certificate:
   description: The certificate that the key is sealed for.
   type: str

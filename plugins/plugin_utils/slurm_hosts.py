@@ -37,7 +37,8 @@ def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]
         }
     if controller == name:
         found["controller_address"] = address
-        return {**found, "faults": _unreachable(name, address)}
+        faults = _of_partitions(name, hosts, options)
+        return {**found, "faults": faults + _unreachable(name, address)}
     its = hosts[controller]
     told = plain(its.get("slurm_address") or its.get("ansible_host") or controller)
     found["controller_address"] = str(told)
@@ -51,6 +52,28 @@ def _staying(controller: str, hosts: Mapping[str, Any]) -> list[str]:
         for name in hosts
         if plain(hosts[name].get("slurm_state", DEFAULTS["slurm_state"])) == "present"
         and plain(hosts[name].get("slurm_controller", "")) == controller
+    ]
+
+
+def _of_partitions(
+    controller: str, hosts: Mapping[str, Any], options: Mapping[str, Any]
+) -> list[str]:
+    """Nodes of partitions that the cluster does not have; what else is wrong is told elsewhere."""
+    wished = [entry for entry in options.get("slurm_partitions") or [] if isinstance(entry, dict)]
+    named = {
+        node: entry.get("name")
+        for entry in wished
+        for node in (entry.get("nodes") if isinstance(entry.get("nodes"), list) else [])
+        if isinstance(node, str)
+    }
+    if not named:
+        return []
+    computes = bool(options.get("slurm_compute", True))
+    nodes = [node for node in _staying(controller, hosts) if node != controller or computes]
+    return [
+        f"slurm_partitions: {named[node]} has the node {node}, which is none of this cluster's"
+        for node in named
+        if node not in nodes
     ]
 
 

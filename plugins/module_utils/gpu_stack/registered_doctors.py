@@ -6,6 +6,7 @@ Rendered by `provision roles sync` from the registry, components/__init__.py; ed
 from .components.cuda import doctor as cuda
 from .components.nvidia_container_toolkit import doctor as nvidia_container_toolkit
 from .components.nvidia_driver import doctor as nvidia_driver
+from .components.slurm import doctor as slurm
 from .components.tensorflow import doctor as tensorflow
 
 MODULES = {
@@ -13,4 +14,5 @@ MODULES = {
     "cuda": cuda,
     "nvidia_container_toolkit": nvidia_container_toolkit,
     "tensorflow": tensorflow,
+    "slurm": slurm,
 }

@@ -1,11 +1,13 @@
 #!/opt/tensorflow/current/bin/python
-# SBATCH --job-name=train
-# SBATCH --nodes=2
-# SBATCH --ntasks-per-node=1
-# SBATCH --gpus-per-node=1
-# SBATCH --time=1:00:00
-# SBATCH --requeue
-# SBATCH --open-mode=append
+# fmt: off
+#SBATCH --job-name=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=1
+#SBATCH --time=1:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+# fmt: on
 """Slurm: train on several hosts at once, and go on where a host fails
 
 `sbatch train_slurm.py` in a folder that all nodes share: each node starts a worker, and they train

@@ -10,6 +10,8 @@ from .check import AGAIN, Seen, Verdict, check, cluster, failed, not_applicable,
 LOGS = "`systemctl status slurmctld slurmd munge` and /var/log/slurm say why"
 RESUME = "scontrol update nodename=NAME state=resume, when its reason is cured"
 READY = ("IDLE", "MIXED", "ALLOCATED", "COMPLETING")
+# Marks behind a + with which a node gets no job; others are a part of its day, as PLANNED is.
+AWAY = ("DRAIN", "DOWN", "FAIL", "NOT_RESPONDING", "INVALID_REG", "MAINT", "POWER", "UNKNOWN")
 
 CURES.update(
     {
@@ -24,7 +26,8 @@ def _node(seen: Seen) -> dict[str, str] | None:
     """What slurmctld says of this host, by word; None where it is no node."""
     slurm = seen.probe["slurm"]
     for line in slurm["nodes"]["stdout"].splitlines():
-        words = dict(re.findall(r"(\w+)=(\S*)", line))
+        # A reason may quote a user's command: nothing of it is a word of Slurm's.
+        words = dict(re.findall(r"(\w+)=(\S*)", line.partition(" Reason=")[0]))
         if words.get("NodeHostName") == slurm["hostname"]:
             reason = re.search(r"\bReason=(.*?)(?: \[[^\]]*\])?\s*$", line)
             return {**words, "Reason": reason.group(1) if reason else ""}
@@ -48,7 +51,8 @@ def slurm_ready(seen: Seen) -> Verdict:
     if node is None:
         return failed("slurmctld does not know this host", AGAIN)
     states = node["State"].rstrip("*").split("+")
-    if states[0] in READY and len(states) == 1 and not node["State"].endswith("*"):
+    away = any(mark.startswith(AWAY) for mark in states[1:]) or node["State"].endswith("*")
+    if states[0] in READY and not away:
         return passed(node["State"].lower())
     reason = node["Reason"] or "nobody said why"
     return failed(f"the node is {node['State'].lower()}: {reason}", RESUME)
@@ -61,6 +65,15 @@ def slurm_gpus(seen: Seen) -> Verdict:
         return not_applicable("this host is no node")
     given = sum(int(count) for count in re.findall(r"gpu:\w+:(\d+)", node.get("Gres", "")))
     devices = seen.probe["slurm"]["devices"]
-    if given == devices:
+    wished = _wished(seen.options.get("slurm_gpus", "all"), devices)
+    if given == wished:
         return passed(f"{given} of {devices}")
-    return failed(f"Slurm gives out {given} GPUs of this host, which has {devices}", AGAIN)
+    share = "" if wished == devices else f", {wished} of them for Slurm (slurm_gpus)"
+    return failed(f"Slurm gives out {given} GPUs of this host, which has {devices}{share}", AGAIN)
+
+
+def _wished(value: int | str | list[int], devices: int) -> int:
+    """How many GPUs of a host are Slurm's; the others are left to workspaces."""
+    if value == "all":
+        return devices
+    return len(value) if isinstance(value, list) else int(value)

@@ -47,6 +47,14 @@ def test_python_3_6_can_read_it(example: examples.Example) -> None:
     assert not re.search(r"\{[^{}]*=\}|removeprefix|removesuffix| \|= |math\.prod", example.text)
 
 
+def test_sbatch_reads_what_the_job_wishes() -> None:
+    """It takes lines that begin with #SBATCH, without a space, before the first command."""
+    lines = EVERY["train_slurm"].text.splitlines()
+    head = lines[: lines.index(next(line for line in lines if not line.startswith("#")))]
+    wishes = [line.partition(" ")[2] for line in head if line.startswith("#SBATCH ")]
+    assert {"--nodes=2", "--gpus-per-node=1", "--requeue"} <= set(wishes)
+
+
 @pytest.mark.parametrize("example", EVERY.values(), ids=list(EVERY))
 def test_it_has_a_title_and_says_what_happens_without_a_gpu(example: examples.Example) -> None:
     title, empty, *about = example.words.splitlines()

@@ -248,6 +248,36 @@ LOGS: dict[str, tuple[str, ...]] = {
         'translate monitor fields for runtime nvidia: exec: \\"conmon\\": executable file not '
         'found in $PATH"\n',
     ),
+    "munge-silent": (
+        "sbatch: error: If munged is up, restart with --num-threads=10\n"
+        'sbatch: error: Munge encode failed: Failed to access "/run/munge/munge.socket.2": No such '
+        "file or directory\n",
+    ),
+    "munge-key": (
+        "slurmctld[15918]: error: Munge decode failed: Invalid credential\n"
+        "slurmctld[15918]: error: slurm_receive_msg: Protocol authentication error\n",
+        "unmunge: error: invalid credential\n",
+    ),
+    "clocks-apart": (
+        "[2021-09-22T14:11:30.278] error: Munge decode failed: Expired credential\n"
+        "[2021-09-22T14:11:30.279] auth/munge: _print_cred: ENCODED: Wed Sep 22 01:11:11 2021\n",
+        "[2015-12-28T12:31:16.969] error: Check for out of sync clocks\n"
+        "[2015-12-28T12:31:16.969] error: authentication: Rewound credential \n",
+    ),
+    "slurm-releases": ("slurmd: error: Incompatible versions of client and server code\n",),
+    "slurmctld-silent": (
+        "slurm_load_partitions: Unable to contact slurm controller (connect failure)\n",
+    ),
+    "slurm-gpus": (
+        "slurmd[12912]: slurmd: fatal: can't stat gres.conf file /dev/nvidia0: No such file or "
+        "directory\n",
+        "slurmd[5421]: fatal: can't stat gres.conf file /dev//nvidia0: No such file or directory\n",
+        "   Reason=gres/gpu count reported lower than configured (0 < 8) [slurm@2024-12-19]\n",
+    ),
+    "slurm-memory": (
+        "error: Node ip-10-2-1-120 has low real_memory size (63622 < 64000)\n",
+        "Low RealMemory                          compute[001-003]\n",
+    ),
 }
 # What programs say where nothing is wrong.
 HARMLESS = (

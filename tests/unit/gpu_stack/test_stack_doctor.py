@@ -12,8 +12,11 @@ from typing import Any
 
 import converged_host as made
 import doctor_logs
+import doctor_slurm
 import gpu_stack.look
 import pytest
+import slurm_host
+from gpu_stack.components.slurm import doctor as slurm_doctor
 from gpu_stack.doctor import findings, libraries
 from gpu_stack.doctor import keys as doctor_keys
 from gpu_stack.doctor import look as doctor_look
@@ -52,16 +55,26 @@ class Patient(made.Host):
     """A host with a GPU whose programs answer what they are told to."""
 
     answers: dict[str, Result]
+    options: dict[str, Any]
 
     def run(self, argv: Sequence[str]) -> Result:
+        if argv[:2] == ["systemctl", "is-active"] and "munge" in argv:
+            return self.answers["is-active"]
         if argv[0] == "timeout":
-            name = "apt-get" if argv[3] == "apt-get" else argv[3].rsplit("/", 1)[-1]
+            program = next(word for word in argv[1:] if word[0] != "-" and not word.isdigit())
+            name = program.rsplit("/", 1)[-1]
             return self.answers.get(name, Result(127, "", "no such program"))
         return self.answers.get(argv[0]) or super().run(argv)
 
     def ask(self, **parameters: Any) -> dict[str, Any]:
         result: dict[str, Any] = gpu_stack.look.ask_doctor(
-            {"lock": LOCK, "wish": made.WISH, "host": "gpu01", **parameters},
+            {
+                "lock": LOCK,
+                "wish": made.WISH,
+                "host": "gpu01",
+                "options": self.options,
+                **parameters,
+            },
             root=str(self.root),
             runner=self.run,
         )
@@ -80,6 +93,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Patient:
     healthy = made.make(tmp_path)
     one = Patient(healthy.root)
     one.packages, one.loader, one.answers = healthy.packages, healthy.loader, {}
+    one.options = {}
     monkeypatch.setattr(doctor_keys, "CUDA", GOOD)
     monkeypatch.setattr(doctor_keys, "CUDA_OLD", OLD)
     monkeypatch.setattr(doctor_keys, "SIGNERS", ((r"/compute/cuda/repos/", GOOD),))
@@ -356,6 +370,7 @@ BROKEN: dict[str, tuple[Callable[[Patient], None], str, str]] = {
         "nvidia-ctk cdi generate",
     ),
     "cri-runtime": (cri_runtime, "crio: not read by crio: unable to", "systemctl restart crio"),
+    **doctor_slurm.BROKEN,
 }
 # What a case brings with it, rightly.
 BESIDE = {"cudnn-older": {"cuda-libraries"}}
@@ -375,9 +390,35 @@ def test_a_healthy_host_has_no_finding(host: Patient, device: None) -> None:
     assert host.ask()["findings"] == []
 
 
+def test_a_node_of_slurms_that_is_well_has_none(host: Patient, device: None) -> None:
+    doctor_slurm.node(host)
+    # Words of yesterday's trouble, which is over.
+    doctor_slurm.services(host, journal="error: Munge decode failed: Expired credential\n")
+    assert host.ask()["findings"] == []
+
+
+def test_a_drain_of_a_run_at_work_is_no_trouble(host: Patient, device: None) -> None:
+    doctor_slurm.node(host)
+    doctor_slurm.drained(host, "provision: run: the NVIDIA driver is changed [root@2026-11-26]")
+    found = host.found()["slurm-drained"]
+    assert "a run that needed the node for itself was cut off" in found["cure"]
+    facts = {"found": {"state": {}, "preflight": {"running": {"pid": 1}}}, "slurm": {}}
+    facts["found"]["state"]["slurm"] = {
+        "noted": {"part": slurm_host.PART}, "missing": [],
+        "said": {"reason": "provision: run: x", "marks": ["DRAIN"]},
+    }  # fmt: skip
+    assert slurm_doctor.slurm_drained(facts) == []
+
+
+def test_what_a_killed_run_left_is_told_with_a_drain(host: Patient, device: None) -> None:
+    doctor_slurm.of_a_killed_run(host)
+    (found,) = host.found().values()
+    assert "no health check takes it back before the next run" in found["evidence"][1]
+
+
 def test_a_bare_host_has_none_either(tmp_path: Path) -> None:
     bare = Patient(tmp_path)
-    bare.answers = {}
+    bare.answers, bare.options = {}, {}
     bare.write("/etc/os-release", 'ID=debian\nVERSION_ID="11"\n')
     assert bare.found() == {}
     assert bare.found(lock={"rows": [], "stacks": {}}) == {}
@@ -839,6 +880,10 @@ def test_a_conflict_that_is_not_plain_is_left_to_a_person(text: str | None, host
         ("driver-gone-after-kernel", "components", ["nvidia_driver"]),
         ("cuda-repo-pin", "components", ["nvidia_driver"]),
         ("cuda-libraries", "components", ["cuda", "cudnn", "gpu_env", "tensorflow"]),
+        ("munge-key", "components", ["slurm"]),
+        ("slurm-memory", "components", ["slurm"]),
+        ("slurm-away", None, None),
+        ("slurmctld-silent", None, None),
         ("driver-mismatch", None, None),
         ("key-missing", None, None),
     ],

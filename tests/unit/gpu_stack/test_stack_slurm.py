@@ -9,6 +9,7 @@ from typing import Any
 
 import converged_host as made
 import pytest
+import slurm_host
 from converged_host import Host
 from gpu_stack.components import slurm
 from gpu_stack.components.slurm import (
@@ -18,44 +19,17 @@ from gpu_stack.components.slurm import (
     hardware,
     jobs,
     node,
-    node_files,
     nodes,
     obstacles,
     paths,
     patterns,
-    records,
     wishes,
     words,
 )
-from gpu_stack.components.slurm.program.node import SETTINGS
 from gpu_stack.host.context import Context, Result
 from gpu_stack.host.refusal import RefusalError
+from slurm_host import DEFAULTS, NODE, OPTIONS, PART, SHOWN, noted
 
-from provision.render import shipped_files
-from provision.roles import all_options
-from tests.collection import ROOT
-
-DEFAULTS = {name: one.default for name, one in all_options().items() if name.startswith("slurm_")}
-OPTIONS: dict[str, Any] = {
-    **DEFAULTS,
-    "slurm_state": "present",
-    "slurm_controller": "gpu01",
-    "slurm_host": {"name": "gpu01", "address": "10.0.0.1", "controller_address": "10.0.0.1"},
-}
-NODE = {**OPTIONS, "slurm_host": {"name": "gpu02", "address": "10.0.0.2",
-                                  "controller_address": "10.0.0.1"}}  # fmt: skip
-PART: dict[str, Any] = {
-    "name": "gpu02", "hostname": "box", "address": "10.0.0.2", "sockets": 2, "cores": 4,
-    "threads": 2, "memory": 62208,
-    "gpus": [{"type": "tesla_t4", "file": "/dev/nvidia0"},
-             {"type": "tesla_t4", "file": "/dev/nvidia1"}],
-}  # fmt: skip
-INFORMATION = "Model: \t\t {0}\nIRQ:   \t\t 30\nDevice Minor: \t {1}\n"
-SHOWN = (
-    "NodeName=gpu02 Arch=x86_64 CoresPerSocket=4  CPUAlloc=0 CPUTot=16 CPULoad=1.0 "
-    "Gres=gpu:tesla_t4:2 NodeAddr=10.0.0.2 NodeHostName=box Version=22.05.8 RealMemory=62208 "
-    "State=IDLE ThreadsPerCore=2 Partitions=gpu,short  BootTime=2026-11-26T16:41:54"
-)
 RUNNING = "\n".join(["active"] * 5)
 
 
@@ -76,37 +50,8 @@ class Answers:
 def host(tmp_path: Path) -> Host:
     """A node as PART says, with two GPUs and all that a run brings."""
     host = made.make(tmp_path)
-    host.write("/etc/hostname", "box.example.org\n")
-    host.write("/proc/meminfo", "MemTotal:       65959936 kB\n")
-    for cpu in range(16):
-        base = f"/sys/devices/system/cpu/cpu{cpu}/topology/"
-        host.write(base + "physical_package_id", f"{cpu % 2}\n")
-        host.write(base + "core_id", f"{cpu // 2 % 4}\n")
-    for minor in range(2):
-        host.write(f"{hardware.CARDS}/0000:0{minor}:00.0/information",
-                   INFORMATION.format("Tesla T4", minor))  # fmt: skip
-        host.write(f"/dev/nvidia{minor}", "")
-    for path in paths.PROGRAMS.values():
-        host.write(path, "")
-    for unit in ("munge", "slurmd", "slurmctld", "slurmdbd", "mariadb"):
-        host.write(f"{current.WANTS}/{unit}.service", "")
-    host.write(paths.MUNGE_KEY, b"k" * 128)
-    host.path(paths.MUNGE_KEY).chmod(0o400)
-    noted(host, part=PART)
-    context = Context(root=str(host.root), options=NODE)
-    for path, text in node.files(context, NODE).items():
-        host.write(path, text)
-    for place, mode, path in shipped_files.SLURM.files(ROOT):
-        host.write(place, (ROOT / path).read_bytes())
-        host.path(place).chmod(mode)
+    slurm_host.bring(host)
     return host
-
-
-def noted(there: Host, **values: Any) -> None:
-    told = {"key": records.digest(b"k" * 128), "cluster": "gpu", **values}
-    there.write(paths.NOTED, json.dumps(told))
-    if values.get("part"):
-        there.write(SETTINGS, node_files.settings(values["part"]))
 
 
 def context(host: Host, options: dict[str, Any], **told: str) -> Context:
@@ -331,6 +276,19 @@ def test_every_line_that_is_decided_here_can_not_be_said_again() -> None:
     assert [name for name in names if name.lower() not in patterns.DECIDED] == []
 
 
+def test_a_node_that_slurmctld_does_not_know_is_in_no_partition() -> None:
+    """slurmctld ends with "Invalid node names in partition", and with it what runs."""
+    wished = [{"name": "a", "nodes": ["gpu02", "gpu09"]}, {"name": "b", "nodes": ["gpu09"]}]
+    conf = written(slurm_partitions=wished)[paths.SLURM_CONF]
+    assert "PartitionName=a Nodes=gpu02 Default=YES" in conf
+    assert "PartitionName=b Default=NO" in conf
+
+
+def test_a_driver_that_hangs_does_not_keep_slurmd_from_its_jobs() -> None:
+    (line,) = [one for one in configuration.slurmd_drop_in().splitlines() if "nvidia-smi" in one]
+    assert line.startswith("ExecStartPre=-/usr/bin/timeout --kill-after=5 45 ")
+
+
 # words of an inventory
 
 
@@ -339,7 +297,9 @@ def test_every_line_that_is_decided_here_can_not_be_said_again() -> None:
     [
         ("cluster", "My Cluster", "is no name of a cluster"),
         ("controller", "a b", "is no name of a host"),
+        ("controller", "Default", "is no name of a host"),
         ("address", "10.0.0.1;x", "is no address"),
+        ("address", "2001:db8::1", "an address of IPv4"),
         ("time", "a day", "is no time"),
         ("reserve", -1, "is no amount of memory"),
         ("partitions", ["gpu"], "is no partition"),
@@ -360,6 +320,10 @@ def test_every_line_that_is_decided_here_can_not_be_said_again() -> None:
         ("extra", ["a=b\nc=d"], "is no line of slurm.conf"),
         ("extra", ["ProctrackType=proctrack/linuxproc"], "is decided by this program"),
         ("extra", ["NODENAME=x"], "is decided by this program"),
+        ("extra", ["PrEpPlugins=none"], "is decided by this program"),
+        ("extra", ["KillWait=60 SlurmUser=root"], "expected one Name=Value"),
+        ("extra", ["KillWait=60\\"], "expected one Name=Value"),
+        ("extra", ["KillWait=60#"], "expected one Name=Value"),
     ],
 )
 def test_a_wrong_word_is_said(read: str, value: Any, said: str) -> None:
@@ -372,6 +336,19 @@ def test_right_words_are_taken() -> None:
     assert words.time("7-00:00:00") is words.time("UNLIMITED") is words.time("30") is None
     assert words.partitions([{"name": "a", "nodes": ["gpu01"], "groups": ["lab"]}]) is None
     assert words.extra(["SchedulerParameters=bf_max_job_test=500"]) is None  # noqa: S610  no Django
+    assert words.extra(['MailDomain="a lab"']) is None  # noqa: S610  no Django
+
+
+def test_names_and_addresses_of_the_inventory_are_read_as_well() -> None:
+    for word, value, said in (
+        ("name", "gpu 02", "is no name of a host for Slurm"),
+        ("name", "all", "is no name of a host for Slurm"),
+        ("address", "2001:db8::1", "expected a name or an address of IPv4"),
+    ):
+        options = {**NODE, "slurm_host": {**NODE["slurm_host"], word: value}}
+        (fault,) = wishes.faults(options)
+        assert said in fault
+    assert wishes.faults(NODE) == []
 
 
 # what slurmctld says
@@ -401,6 +378,14 @@ def test_a_reason_is_said_with_its_cure(reason: str, said: str, cure: str) -> No
     wrong, todo = nodes.why(nodes.parse(line))
     assert said in wrong
     assert cure in todo
+
+
+def test_a_users_words_in_a_reason_are_none_of_slurms() -> None:
+    quoted = "provision: prolog: in use outside of job 9: pid 5 of eve (x State=IDLE Gres=no)"
+    line = SHOWN.replace("State=IDLE", "State=IDLE+DRAIN") + f" Reason={quoted} [root@2026-11-26]"
+    seen = nodes.parse(line)
+    assert (seen["reason"], seen["by"], seen["marks"]) == (quoted, "root", ["DRAIN"])
+    assert nodes.unlike(seen, PART) == ""
 
 
 def test_an_error_of_munge_is_said() -> None:
@@ -449,6 +434,32 @@ def test_the_survey_reads_what_is_in_the_way(host: Host, tmp_path: Path) -> None
     assert obstacles.survey(context(host, NODE), facts)["theirs"] == [paths.SLURM_CONF]
     host.write("/sys/fs/cgroup/cgroup.controllers", "cpu\n")
     assert obstacles.cgroup(context(host, NODE)) == 2
+
+
+def test_a_reserve_that_leaves_jobs_nothing_is_refused(host: Host) -> None:
+    facts = {"platform": {"distribution": "debian", "release": "12"}}
+    options = {**NODE, "slurm_memory_reserve": 64 * 1024}
+    (fault,) = obstacles.survey(context(host, options), facts)["faults"]
+    assert fault == "slurm_memory_reserve: 65536 MiB of this host's 64414 leave jobs none"
+
+
+@pytest.mark.parametrize(
+    ("controller", "node", "said"),
+    [
+        ("22.05.8", "20.11.4", None),
+        ("23.11.4", "22.05.8", None),
+        ("24.11.5", "23.11.4", None),
+        ("24.11.5", "22.05.8", "24.11 serves nodes from 23.02 to its own"),
+        ("23.11.4", "21.08.5", "23.11 serves nodes from 22.05 to its own"),
+        ("22.05.8", "24.11.5", "22.05 serves none that is newer"),
+        ("25.11.0", "22.05.8", None),
+        ("", "22.05.8", None),
+    ],
+)
+def test_releases_that_a_controller_serves(controller: str, node: str, said: str | None) -> None:
+    read = [obstacles.version("slurm-wlm " + text) for text in (controller, node)]
+    why = obstacles.unserved(*read)
+    assert why is said is None or (said is not None and said in (why or ""))
 
 
 def test_a_controller_stays_as_long_as_it_has_nodes(host: Host) -> None:

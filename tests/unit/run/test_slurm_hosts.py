@@ -59,6 +59,18 @@ def test_what_can_not_be_is_said(changed: dict[str, Any], said: str) -> None:
     assert said in place("gpu02", **changed)["faults"][0]
 
 
+def test_a_partition_of_a_node_that_is_none_is_said() -> None:
+    """slurmctld would end with it."""
+    wished = [{"name": "short", "nodes": ["gpu01", "gpu02", "gpu09"]}]
+    assert place("gpu01", slurm_partitions=wished)["faults"] == [
+        "slurm_partitions: short has the node gpu09, which is none of this cluster's"
+    ]
+    faults = place("gpu01", slurm_partitions=[*wished, "x"], slurm_compute=False)["faults"]
+    assert "short has the node gpu01" in faults[0]
+    # The controller's alone.
+    assert place("gpu02", slurm_partitions=wished)["faults"] == []
+
+
 def test_a_controller_that_is_to_be_none_knows_who_stays() -> None:
     assert place("gpu01", slurm_state="absent")["staying"] == ["gpu02"]
     assert place("gpu02", slurm_state="absent")["staying"] == []
@@ -66,12 +78,15 @@ def test_a_controller_that_is_to_be_none_knows_who_stays() -> None:
 
 def test_the_parts_of_a_run_are_those_of_one_controller() -> None:
     part = {"name": "gpu02"}
-    asked = {"__slurm_asked": {"part": part}}
+    asked = {"__slurm_asked": {"part": part, "release": "slurm-wlm 22.05.8"}}
     hostvars = {
         "gpu01": {**HOSTS["gpu01"], "__slurm_asked": {}},
         "gpu02": {**HOSTS["gpu02"], **asked},
         "gpu03": {**asked, "slurm_controller": "gpu07"},
+        # It speaks for another.
+        "gpu04": {**HOSTS["gpu02"], **asked},
         "desk": {},
     }
     task_vars = {"ansible_play_hosts": list(hostvars), "hostvars": hostvars}
-    assert action.parts(task_vars, "gpu01") == [part]
+    known = {**part, "release": "slurm-wlm 22.05.8"}
+    assert action.parts(task_vars, "gpu01") == [known]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -74,12 +75,15 @@ class Processes:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def add(self, pid: int, gpu: int | None, cgroup: str = "", comm: str = "python") -> None:
+    def add(
+        self, pid: int, gpu: int | None, cgroup: str = "", comm: str = "python", uid: int = 0
+    ) -> None:
         place = self.root / "proc" / str(pid)
         (place / "fd").mkdir(parents=True)
         if gpu is not None:
             (place / "fd" / "3").symlink_to(f"/dev/nvidia{gpu}")
         (place / "stat").write_text(f"{pid} ({comm}) S " + " ".join(["0"] * 18) + f" {pid} 0\n")
+        (place / "status").write_text(f"Name:\t{comm}\nUid:\t{uid}\t0\t0\t0\nGid:\t0\n")
         (place / "comm").write_text(comm + "\n")
         (place / "cmdline").write_text(f"{comm}\0train.py\0")
         (place / "cgroup").write_text(cgroup)
@@ -222,6 +226,19 @@ def test_health_takes_back_what_it_has_drained_and_nothing_else() -> None:
         assert slurm.told == []
 
 
+def test_health_takes_nothing_back_while_a_run_has_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that answers again is not yet proven, and may be half installed."""
+    monkeypatch.setattr(node, "RUNS", str(tmp_path / "slurm-drain.json"))
+    (tmp_path / "slurm-drain.json").write_text("{}")
+    slurm = Slurm(said.OURS.replace("acceptance", "health"))
+    assert health.check(SETTINGS, slurm) == "well, but a run has the node for itself"
+    assert slurm.told == []
+    (tmp_path / "slurm-drain.json").unlink()
+    assert health.check(SETTINGS, slurm) == "taken back"
+
+
 def test_what_a_prolog_drained_is_taken_back_when_nobody_is_there(processes: Processes) -> None:
     processes.add(5441, 2)
     slurm = Slurm(said.OF_PROLOG)
@@ -247,6 +264,14 @@ def test_slurms_gpus_are_counted_in_the_order_of_gres_conf() -> None:
     assert job.of_job({"SLURM_JOB_GPUS": "0,x,7"}, SETTINGS) == ("", [2])
 
 
+def test_slurm_20_11_says_the_numbers_of_the_files() -> None:
+    """Debian 11's sets no SLURM_JOB_GPUS for a prolog: gres_gpu.c, epilog_set_env."""
+    old = {"SLURM_JOB_ID": "4", "CUDA_VISIBLE_DEVICES": "3", "GPU_DEVICE_ORDINAL": "3"}
+    assert job.of_job(old, SETTINGS) == ("4", [3])
+    # Not one of Slurm's, and what later releases say there.
+    assert job.of_job({**old, "CUDA_VISIBLE_DEVICES": "0,GPU-aa"}, SETTINGS) == ("4", [])
+
+
 def test_a_job_begins_where_its_gpu_is_free(processes: Processes) -> None:
     processes.add(11, 2)  # somebody on another GPU
     processes.add(12, None)
@@ -258,11 +283,26 @@ def test_a_job_begins_where_its_gpu_is_free(processes: Processes) -> None:
     assert slurm.told == []
 
 
+@pytest.mark.parametrize("name", ["nvidia-persiste", "nvidia-smi", "Xorg"])
+def test_a_login_screen_and_a_daemon_are_in_no_jobs_way(processes: Processes, name: str) -> None:
+    """Else each node with a screen refuses each job, and is drained for it."""
+    processes.add(14, 3, comm=name)
+    assert job.prolog(said.PROLOG, SETTINGS, Slurm(), settled=0) is None
+
+
 def test_a_daemons_name_is_no_excuse_for_a_person(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processes.add(14, 3, comm="nvidia-persiste")
     monkeypatch.setattr(gpus, "FIRST_PERSON", 0)
+    assert job.prolog(said.PROLOG, SETTINGS, Slurm(), settled=0)
+
+
+def test_who_hides_behind_a_process_that_is_not_dumpable_is_no_daemon(
+    processes: Processes,
+) -> None:
+    """/proc/PID is root's then; anybody can ask that of the kernel, and choose the name."""
+    processes.add(14, 3, comm="nvidia-persiste", uid=gpus.FIRST_PERSON)
     assert job.prolog(said.PROLOG, SETTINGS, Slurm(), settled=0)
 
 
@@ -299,6 +339,22 @@ def test_a_gpu_that_does_not_answer_refuses_the_job() -> None:
     wrong = job.prolog(said.PROLOG, SETTINGS, slurm, settled=0)
     assert wrong == "GPU 3 does not answer: No devices"
     assert slurm.told[0][2] == "reason=provision: prolog: " + wrong
+
+
+def test_a_driver_that_is_well_is_asked_once_for_all_gpus_of_a_job() -> None:
+    """It may take seconds for each, and a prolog has less than a minute."""
+    asked: list[list[str]] = []
+    slurm = Slurm()
+
+    def call(argv: list[str], patience: float) -> tuple[int, str, str]:
+        asked.append(argv)
+        return slurm(argv, patience)
+
+    both = {**said.PROLOG, "SLURM_JOB_GPUS": "0,1"}
+    assert job.prolog(both, SETTINGS, call, settled=0) is None
+    assert asked == [gpus.LIST, gpus.WORK]
+    hangs = job.prolog(both, SETTINGS, Slurm(smi="hangs"), settled=0)
+    assert hangs == "the driver does not answer: nvidia-smi did not answer within 20 s"
 
 
 def test_an_epilog_names_what_is_left_and_ends_nothing(
@@ -343,6 +399,12 @@ def test_a_program_that_hangs_is_not_waited_for() -> None:
     assert time.monotonic() - begin < 5
     assert programs.call(["sh", "-c", "echo a; echo b >&2; exit 3"], 5) == (3, "a\n", "b\n")
     assert programs.call(["no-such-program"], 5)[0] == 127
+
+
+def test_a_full_disk_makes_no_node_sick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", "/nowhere")
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    assert programs.call(["echo", "well"], 5) == (0, "well\n", "")
 
 
 def test_programs_get_nothing_of_a_jobs_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,6 +480,28 @@ def test_without_settings_nothing_is_judged(
     monkeypatch.setattr(node, "settings", lambda: None)
     assert command_line.main("gpu-slurm-prolog") == 1
     assert "is not here, or not root's alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "kinds"),
+    [
+        ("gpu-slurm-prolog", 1, [words.PROLOG]),
+        ("gpu-slurm-epilog", 0, [words.EPILOG]),
+        ("gpu-slurm-health", 1, []),
+    ],
+)
+def test_what_takes_too_long_drains_by_a_reason_of_ours(
+    name: str, code: int, kinds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of slurmd's own, "Prolog error", no health check would take the node back."""
+    drained: list[str] = []
+    monkeypatch.setattr(command_line, "LIMIT", 1)
+    monkeypatch.setattr(node, "settings", lambda: SETTINGS)
+    monkeypatch.setattr(node, "drain", lambda _name, kind, _why: drained.append(kind))
+    for module, word in ((health, "check"), (job, "prolog"), (job, "epilog")):
+        monkeypatch.setattr(module, word, lambda *_words: time.sleep(5))
+    assert command_line.main(name) == code
+    assert drained == kinds
 
 
 def test_slurms_silence_ends_it(

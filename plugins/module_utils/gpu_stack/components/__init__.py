@@ -139,7 +139,7 @@ COMPONENTS = (
         state=False,
     ),
     # Absent by default, so that its own differ takes it away: to ask for its removal costs a host.
-    Component("slurm", "Slurm", "slurm", locked=False, state=False),
+    Component("slurm", "Slurm", "slurm", locked=False, state=False, doctor=60),
 )
 
 NAMES = tuple(component.name for component in COMPONENTS)

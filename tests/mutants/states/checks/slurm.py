@@ -43,6 +43,12 @@ def states() -> Iterator[State]:
         ),
         (
             "ready",
+            "its reason quotes a user's command",
+            {f"{seen}/nodes": said(node + "IDLE+DRAIN Reason=pid 5 of eve (x State=IDLE) [a@b]\n")},
+            "is idle+drain: pid 5 of eve (x State=IDLE)",
+        ),
+        (
+            "ready",
             "it does not answer",
             {f"{seen}/nodes": said(node + "IDLE* Partitions=gpu\n")},
             "is idle*: nobody said why",

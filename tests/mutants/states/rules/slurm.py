@@ -21,7 +21,7 @@ def clustered() -> dict[str, Any]:
     data["options"] |= {"slurm_controller": "gpu01"}
     data["found"]["state"]["slurm"].update(noted={})
     data["found"]["preflight"]["slurm"] = {
-        "wished": True, "faults": [], "theirs": [], "release": [20, 11], "cgroup": 1,
+        "wished": True, "faults": [], "theirs": [], "release": [20, 11], "cgroup": 1, "bus": True,
         "removal": "", "steps": 0,
     }  # fmt: skip
     return data
@@ -72,6 +72,10 @@ def states() -> Iterator[State]:
     yield State(rule, "cgroup v2", {release: [21, 8], cgroup: 2}, words, **here)
     yield State(rule, "it knows v2", {release: [22, 5], cgroup: 2}, **here)
     yield State(rule, "cgroup v1", {release: [21, 8], cgroup: 1}, **here)
+    words = ("cgroup v2 and no system bus", "apt-get install dbus")
+    alone = {release: [22, 5], cgroup: 2, seen + "bus": False}
+    yield State(rule, "cgroup v2 without a bus", alone, words, **here)
+    yield State(rule, "v1 needs no bus", {seen + "bus": False}, **here)
     words = ("no device cgroup", "CONFIG_CGROUP_DEVICE")
     yield State(rule, "no cgroup at all", {cgroup: 0}, words, **here)
     rule, away = "slurm-jobs", {"base": leaving, "only": ("slurm",)}

@@ -9,7 +9,7 @@ import shutil
 from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
-from . import jobs, node_files, paths, records, services
+from . import jobs, key, node_files, paths, records, services
 
 if TYPE_CHECKING:
     from typing import Any, Sequence
@@ -77,6 +77,8 @@ def remove(staying: Sequence[str]) -> dict[str, Any]:
         os.rmdir(os.path.dirname(paths.SLURMD_DROP_IN))
     node_files.remove(context)
     services.systemctl("daemon-reload")
+    if key.restore():
+        services.start("munge", True)
     installed = [name for name in noted.get("brought") or [] if name in _installed()]
     return {"packages": installed}
 
@@ -88,4 +90,5 @@ def _installed() -> set[str]:
 
 def forget() -> None:
     """The last of it: by the records a run that was cut off is known."""
+    key.forget()
     shutil.rmtree(paths.PLACE, ignore_errors=True)

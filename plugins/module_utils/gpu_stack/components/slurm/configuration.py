@@ -75,7 +75,8 @@ def slurm_conf(
         lines.append(f"DefMemPerCPU={min(shares)}")
     lines += node_files.with_scheduler(settings["extra"])
     lines += [_node(part) for part in parts]
-    lines += [_partition(entry, settings) for entry in partitions(settings)]
+    names = [part["name"] for part in parts]
+    lines += [_partition(entry, settings, names) for entry in partitions(settings)]
     return HEAD + "\n".join(lines) + "\n"
 
 
@@ -109,10 +110,14 @@ def partitions(settings: dict[str, Any]) -> list[dict[str, Any]]:
     return [dict(wished[0], default=True), *wished[1:]]
 
 
-def _partition(entry: dict[str, Any], settings: dict[str, Any]) -> str:
+def _partition(entry: dict[str, Any], settings: dict[str, Any], names: Sequence[str]) -> str:
+    # slurmctld ends where a partition names a node that it does not know ("Invalid node names in
+    # partition"), also one that runs: a host that no run has reached yet is left out. One without
+    # nodes it takes.
+    nodes = [name for name in entry.get("nodes") or ["ALL"] if name in ("ALL", *names)]
     words = [
         ("PartitionName", entry["name"]),
-        ("Nodes", ",".join(entry.get("nodes") or ["ALL"])),
+        *([("Nodes", ",".join(nodes))] if nodes else []),
         ("Default", "YES" if entry.get("default") else "NO"),
         ("DefaultTime", entry.get("default_time", settings["default_time"])),
         ("MaxTime", entry.get("max_time", settings["max_time"])),
@@ -175,7 +180,8 @@ def slurmd_drop_in() -> str:
         + "[Unit]\nConditionPathExists=\nAfter=nvidia-persistenced.service\n\n"
         + f"[Service]\nEnvironmentFile=-{paths.SLURMD_ENVIRONMENT}\n"
         # It makes the device files, which gres.conf names, after a boot.
-        + "ExecStartPre=-/usr/bin/nvidia-smi -L\n"
+        # Where the driver hangs, the jobs of this node still need their slurmd.
+        + "ExecStartPre=-/usr/bin/timeout --kill-after=5 45 /usr/bin/nvidia-smi -L\n"
         # The controller may come up later than its nodes.
         + "Restart=on-failure\nRestartSec=10\n"
     )

@@ -12,7 +12,19 @@ import time
 from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
-from . import accounting, configuration, hardware, jobs, key, paths, records, services, wishes
+from . import (
+    accounting,
+    configuration,
+    hardware,
+    jobs,
+    key,
+    obstacles,
+    paths,
+    records,
+    services,
+    wishes,
+    words,
+)
 
 if TYPE_CHECKING:
     from typing import Any, Sequence
@@ -54,8 +66,10 @@ def present(options: Options) -> bool:
 def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
     """{changed, part, sealed, digest, now}: a node's part as kept, the key for its certificate.
 
-    given: the parts of the hosts that are brought together with it; the configuration has them all
-    after the first of them.
+    given: the parts of the hosts that are brought together with it, each with the release of its
+    Slurm; the configuration has them all after the first of them.
+
+    RefusalError where this one can't be a node; another's fault is told when it is its turn.
     """
     with records.alone():
         context = Context()
@@ -67,14 +81,18 @@ def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
             )
         former = records.parts(context)
         named = {part["name"]: part for part in former}
-        parts = [*(part for part in former if part["name"] not in [one["name"] for one in given]),
-                 *(_kept(named.get(part["name"]), part) for part in given)]  # fmt: skip
+        taken = _taken(name, given, former)
+        parts = [*(part for part in former if part["name"] not in [one["name"] for one in taken]),
+                 *(_kept(named.get(part["name"]), part) for part in taken)]  # fmt: skip
         parts.sort(key=lambda part: str(part["name"]))
         _refuse_to_end_jobs(noted, noted, former, parts)
-        for part in parts:
-            if part != named.get(part["name"]):
-                records.keep_part(part)
-        written = configure(noted, parts)
+        _keep(former, parts)
+        try:
+            written = configure(noted, parts)
+        except RefusalError:
+            # Else the next run would ask slurmctld of nodes that it does not know.
+            _keep(parts, former)
+            raise
         return {
             "changed": written,
             "part": next(part for part in parts if part["name"] == name),
@@ -82,6 +100,47 @@ def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
             "digest": noted["key"],
             "now": time.time(),
         }
+
+
+def _taken(name: str, given: Parts, former: Parts) -> list[dict[str, Any]]:
+    """Those of the given parts that can be nodes; RefusalError where that of `name` can't.
+
+    What a host says of itself gets into the configuration of all: it is not believed.
+    """
+    mine = obstacles.version(run_program(["slurmctld", "-V"], 30).out)
+    places = {one.get("name"): one.get("address") for one in [*former, *given]}
+    taken: list[dict[str, Any]] = []
+    for each in given:
+        part = {word: each[word] for word in each if word != "release"}
+        others = {places[other]: other for other in places if other != part.get("name")}
+        fault = words.part(part)
+        if fault is None and part["address"] in others:
+            fault = (
+                "{0} is the address of {1} too. Correct one of them; of a host that is gone for "
+                "good, remove {2}/{1}.json here and run the controller".format(
+                    part["address"], others[part["address"]], paths.PARTS
+                )
+            )
+        if fault is None:
+            its = obstacles.version(str(each.get("release") or ""))
+            fault = obstacles.unserved(mine, its)
+        if fault is None:
+            taken.append(part)
+        elif part.get("name") == name:
+            raise RefusalError(f"{name} can't be a node: {fault}")
+    if name not in [part["name"] for part in taken]:
+        raise RefusalError(f"{name} can't be a node: it has not said what it has")
+    return taken
+
+
+def _keep(before: Parts, after: Parts) -> None:
+    """Keeps these parts in place of those."""
+    named = {part["name"]: part for part in before}
+    for part in after:
+        if part != named.pop(part["name"], None):
+            records.keep_part(part)
+    for name in named:
+        records.forget_part(name)
 
 
 def _kept(former: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]:
@@ -165,12 +224,14 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
     wished = configuration.files(noted, parts)
     before = {path: context.read(path) for path in wished}
     changed = [path for path in wished if before[path] != wished[path]]
+    _save_edits(context, changed)
     for path in changed:
         records.put(path, wished[path].encode())
     if bring_accounting:
         # Its programs read slurm.conf, and slurmctld does not start without it.
         accounting.bring(noted["host"], noted["settings"]["cluster"])
     if not parts:
+        _note_written(wished, changed)
         return bool(changed)  # slurmctld does not start without a node
     running = services.is_active("slurmctld")
     if running and not changed:
@@ -190,7 +251,24 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
         raise RefusalError(
             f"slurmctld does not take its new configuration, and has the former one again: {error}"
         ) from error
+    _note_written(wished, changed)
     return True
+
+
+def _save_edits(context: Context, changed: Sequence[str]) -> None:
+    """Keeps as NAME.save what somebody has written where a file of ours goes."""
+    ours = records.noted(context).get("written") or {}
+    for path in changed:
+        data = context.read_bytes(path)
+        if data is not None and records.digest(data) != ours.get(path):
+            records.put(path + ".save", data, 0o600)
+
+
+def _note_written(wished: dict[str, str], changed: Sequence[str]) -> None:
+    if changed:
+        known = records.noted(Context()).get("written") or {}
+        new = {path: records.digest(wished[path].encode()) for path in changed}
+        records.note(written={**known, **new})
 
 
 def _only_partitions(before: dict[str, str | None], wished: dict[str, str]) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ...host.context import Result
 
-NOTE = "/var/lib/provision/slurm-drain.json"
+NOTE = node.RUNS
 TOLD, DRAINED, LEFT, RESUMED = "told", "drained", "left", "resumed"
 INSTALLED = "installed"
 SHOWN = 5

@@ -44,6 +44,14 @@ def hostname(context: Context) -> str:
     return (context.read("/etc/hostname") or "").strip().partition(".")[0]
 
 
+def reserved(context: Context, reserve: int) -> str | None:
+    """Why a reserve is too large for this host; None where jobs get some memory."""
+    total = _memory(context)
+    if not total or total - reserve >= STEP:
+        return None
+    return f"slurm_memory_reserve: {reserve} MiB of this host's {total} leave jobs none"
+
+
 def _memory(context: Context) -> int:
     """MiB of memory."""
     match = re.search(r"^MemTotal:\s+(\d+) kB", context.read("/proc/meminfo") or "", re.M)

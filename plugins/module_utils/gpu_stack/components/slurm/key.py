@@ -16,7 +16,7 @@ from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import paths
-from .records import digest, put
+from .records import digest, noted, put
 
 if TYPE_CHECKING:
     from ...host.context import Result
@@ -110,6 +110,32 @@ def _is_safe(context: Context) -> bool:
 
 
 def install(data: bytes) -> None:
-    """Gives munge the key."""
+    """Gives munge the key. One of somebody's, who had munge before, is kept."""
+    context = Context()
+    former = context.read_bytes(paths.MUNGE_KEY)
+    theirs = "munge" not in (noted(context).get("brought") or [])
+    if theirs and former is not None and not context.exists(paths.FORMER_KEY):
+        put(paths.FORMER_KEY, former, 0o400, folder=0o700)
+    _give(data)
+
+
+def restore() -> bool:
+    """Gives munge the key back that it had before; returns whether it has another now."""
+    context = Context()
+    former = context.read_bytes(paths.FORMER_KEY)
+    if former is None or not is_right(context, noted(context).get("key")):
+        return False
+    _give(former)
+    return True
+
+
+def forget() -> None:
+    """Takes the cluster's key from a host that has no munge any more."""
+    context = Context()
+    if not context.exists(paths.PROGRAMS["munge"]) and is_right(context, noted(context).get("key")):
+        os.unlink(paths.MUNGE_KEY)
+
+
+def _give(data: bytes) -> None:
     munge = pwd.getpwnam("munge")
     put(paths.MUNGE_KEY, data, 0o400, (munge.pw_uid, munge.pw_gid), folder=0o700)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ...host import gpu_shares as share
-from ...host.context import Context
+from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import configuration, hardware, key, paths, records, services, wishes
@@ -20,8 +20,13 @@ APART = 120
 
 
 def asked(options: Options) -> dict[str, Any]:
-    """{part, certificate, now}: what the controller is to know of this host."""
-    return {"part": part(Context(), options), "certificate": key.asked(), "now": time.time()}
+    """{part, release, certificate, now}: what the controller is to know of this host."""
+    return {
+        "part": part(Context(), options),
+        "release": run_program(["slurmd", "-V"], 30).out.strip(),
+        "certificate": key.asked(),
+        "now": time.time(),
+    }
 
 
 def part(context: Context, options: Options) -> dict[str, Any]:

@@ -20,13 +20,16 @@ READY = ("IDLE", "MIXED", "ALLOCATED", "COMPLETING")
 AWAY = ("DRAIN", "DOWN", "FAIL", "NOT_RESPONDING", "INVALID_REG", "MAINT", "POWER", "UNKNOWN")
 
 # What a reason of slurmctld's begins with, or an error has in it: in our words, and what to do.
+# What slurmctld itself has drained stays drained (validate_node_specs of its node_mgr.c).
+RESUME = "then scontrol update nodename=NAME state=resume, for Slurm leaves it drained"
 CURES = (
     ("Low RealMemory", "the host has less memory than slurm.conf says",
-     "run again, which reads its memory anew; a broken module of memory shows in `dmidecode`"),
-    ("Low socket", "the host has fewer processors than slurm.conf says", "run again"),
-    ("Low CPUs", "the host has fewer processors than slurm.conf says", "run again"),
+     "run again, which reads its memory anew; a broken module of memory shows in `dmidecode`; "
+     + RESUME),
+    ("Low socket", "the host has fewer processors than slurm.conf says", "run again; " + RESUME),
+    ("Low CPUs", "the host has fewer processors than slurm.conf says", "run again; " + RESUME),
     ("gres/gpu", "the host has fewer GPUs than slurm.conf says",
-     "`nvidia-smi -L` says which answer; cure the missing one, or run again without it"),
+     "`nvidia-smi -L` says which answer; cure the missing one, or run again without it; " + RESUME),
     ("Not responding", "slurmctld does not reach its slurmd",
      f"`systemctl status slurmd` there; a firewall must let TCP {paths.NODE_PORT} in"),
     ("Kill task failed", "a process of a job could not be ended",
@@ -42,13 +45,15 @@ CURES = (
      "run again, which brings the key; `munge -n | unmunge` tries it"),
     ("authentication", "the controller does not take this host's munge key",
      "run again, which brings the key; `munge -n | unmunge` tries it"),
+    ("Incompatible versions", "its Slurm is of a release that its controller does not serve",
+     "bring the controller to a newer release of its distribution first; docs/slurm.md says which"),
     ("Unable to contact slurm controller", "slurmctld does not answer",
      f"`systemctl status slurmctld` there; a firewall must let TCP {paths.CONTROLLER_PORT} in"),
 )  # fmt: skip
 
 
 def ask(run: Run, name: str) -> dict[str, Any]:
-    """{state, marks, gres, cpus, memory, reason, partitions, version}, or {error}."""
+    """{state, marks, silent, gres, cpus, memory, reason, by, partitions, version}, or {error}."""
     answer = run(["timeout", PATIENCE, "scontrol", "-o", "show", "node", name])
     if answer.rc:
         told = (answer.err or answer.out).strip()
@@ -58,10 +63,11 @@ def ask(run: Run, name: str) -> dict[str, Any]:
 
 def parse(text: str) -> dict[str, Any]:
     """The same of one line of `scontrol -o show node`."""
-    words = dict(re.findall(r"(\w+)=(\S*)", text))
+    # What follows is anybody's words: a reason of ours quotes the command of a user's process.
+    words = dict(re.findall(r"(\w+)=(\S*)", text.partition(" Reason=")[0]))
     if "NodeName" not in words:
         return {"error": text.strip()[-300:] or "slurmctld does not know it"}
-    reason = re.search(r"\bReason=(.*?)(?: \[[^\]]*\])?(?: Comment=.*)?\s*$", text)
+    reason = re.search(r"\bReason=(.*?)(?: \[([^\]@]*)@[^\]]*\])?(?: Comment=.*)?\s*$", text)
     state, _plus, marks = words.get("State", "").rstrip("*").partition("+")
     gres = re.sub(r"\(S:[^)]*\)", "", words.get("Gres", ""))
     return {
@@ -72,6 +78,7 @@ def parse(text: str) -> dict[str, Any]:
         "cpus": int(words.get("CPUTot") or 0),
         "memory": int(words.get("RealMemory") or 0),
         "reason": reason.group(1).strip() if reason else "",
+        "by": (reason.group(2) or "") if reason else "",
         "partitions": words.get("Partitions", "").split(","),
         "version": words.get("Version", ""),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...type_checking import TYPE_CHECKING
-from . import absent, paths, records, wishes
+from . import absent, hardware, paths, records, wishes
 
 if TYPE_CHECKING:
     from typing import Any
@@ -24,21 +24,42 @@ RELEASES = {
 }
 # The first that hands out its configuration as this program needs it, and one for cgroup v2.
 CONFIGLESS, CGROUP2 = (20, 2), (22, 5)
+# The oldest that slurmctld of each serves: SLURM_MIN_PROTOCOL_VERSION of its source. Never a newer.
+OLDEST_SERVED = {
+    (20, 11): (19, 5),
+    (21, 8): (20, 2),
+    (22, 5): (20, 11),
+    (23, 11): (22, 5),
+    (24, 11): (23, 2),
+}
+# By it slurmd with cgroup v2 asks systemd for the place of its jobs (cgroup_dbus.c).
+BUS = "/run/dbus/system_bus_socket"
 
 
 def survey(context: Context, facts: Facts) -> dict[str, Any]:
-    """{faults, theirs, release, cgroup, removal, jobs}."""
+    """{wished, faults, theirs, release, cgroup, bus, removal, steps}."""
     options, noted = context.options, records.noted(context)
     wished = wishes.is_wished(options)
     return {
         "wished": wished,
-        "faults": wishes.faults(options) if wished else [],
+        "faults": _faults(context) if wished else [],
         "theirs": _theirs(context, noted) if wished else [],
         "release": list(release(facts["platform"]) or []),
         "cgroup": cgroup(context),
+        "bus": context.exists(BUS),
         "removal": "" if wished else absent.why_not(context, noted, wishes.staying(options)),
         "steps": absent.at_work(context),
     }
+
+
+def _faults(context: Context) -> list[str]:
+    """What is wrong with the options, also for what this host has."""
+    options = context.options
+    found = wishes.faults(options)
+    if found or not wishes.computes(options):
+        return found
+    why = hardware.reserved(context, options["slurm_memory_reserve"])
+    return [why] if why else []
 
 
 def _theirs(context: Context, noted: dict[str, Any]) -> list[str]:
@@ -55,9 +76,25 @@ def release(platform: dict[str, Any]) -> tuple[int, int] | None:
 
 
 def version(text: str) -> tuple[int, int] | None:
-    """(22, 5) of "22.05.8"."""
-    match = re.match(r"(\d+)\.(\d+)", text)
+    """(22, 5) of "22.05.8", or of what `slurmd -V` says."""
+    match = re.search(r"(\d+)\.(\d+)", text)
     return (int(match.group(1)), int(match.group(2))) if match else None
+
+
+def unserved(controller: tuple[int, int] | None, node: tuple[int, int] | None) -> str | None:
+    """Why slurmctld of one release can't serve slurmd of another; None where it can."""
+    if controller is None or node is None:
+        return None
+    oldest = OLDEST_SERVED.get(controller, node)
+    if oldest <= node <= controller:
+        return None
+    return (
+        "it has Slurm {0}.{1:02d}, and its controller's {2}.{3:02d} serves nodes from "
+        "{4}.{5:02d} to its own".format(*node, *controller, *oldest)
+        if node < controller
+        else "it has Slurm {0}.{1:02d}, and its controller's {2}.{3:02d} serves none that is "
+        "newer".format(*node, *controller)
+    )
 
 
 def cgroup(context: Context) -> int:

@@ -6,6 +6,8 @@ from __future__ import annotations
 PLACE = "/etc/provision-slurm"
 # What a run made: {cluster, settings, part, key, brought, ...}.
 NOTED = PLACE + "/slurm.json"
+# The key that munge had here before, where munge was somebody's.
+FORMER_KEY = PLACE + "/munge.key.former"
 # On the controller: the cluster's key, and each host's part of the configuration.
 KEPT_KEY = PLACE + "/munge.key"
 PARTS = PLACE + "/nodes.d"

@@ -79,6 +79,8 @@ def _ready(name: str, patience: float) -> dict[str, Any]:
 
 def _tried(said: dict[str, Any], part: dict[str, Any]) -> str:
     """What a job of a second on this node saw, in words."""
+    if not said["partitions"][0]:
+        return "was not tried: no partition of slurm_partitions has this node"
     files = [gpu["file"] for gpu in part["gpus"]]
     command = ["timeout", "60", "srun", "-Q", "-w", part["name"], "-n", "1", "-t", "1"]
     command += ["-p", said["partitions"][0], "-J", "provision", "--immediate=20", "-D", "/"]

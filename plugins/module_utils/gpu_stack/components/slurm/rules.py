@@ -71,6 +71,14 @@ def slurm_release(facts: Facts, _changes: Changes, _options: Options, _row: Row)
                 "distribution",
             )
         ]
+    if seen["cgroup"] == 2 and not seen["bus"]:
+        return [
+            (
+                "this host runs cgroup v2 and no system bus, by which Slurm asks systemd for the "
+                "place of its jobs",
+                "apt-get install dbus, and systemctl start dbus",
+            )
+        ]
     if seen["cgroup"] == 0:
         return [
             (

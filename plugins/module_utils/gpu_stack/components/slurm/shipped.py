@@ -12,27 +12,27 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/command_line.py": (
         0o644,
-        "857429c0d95a8bbfe12807d52219b5cc96286e09588bbc4adea6ebfe07faa2f8",
+        "378c215d00d245219d1d2a44d1f5459f4fd5c44094cdd0c2809bf5e65132724d",
     ),
     "/usr/local/lib/gpu-slurm/program/gpus.py": (
         0o644,
-        "54b85ccf7597546528ac52bbd561e836e3b884711222b6d41e78ad8d3adf0b9e",
+        "9e14209180774452c67376670f154ae43450f31ddbe1d97a7dc642401698e2e9",
     ),
     "/usr/local/lib/gpu-slurm/program/health.py": (
         0o644,
-        "a20f4a8985c243da9b4846f1171b1878189fbf942ddd4e60919da453f1638157",
+        "3845e57d21705e7216a2a43b087afa1d8f4dba281ec20a6a677de8ff7c62212b",
     ),
     "/usr/local/lib/gpu-slurm/program/job.py": (
         0o644,
-        "dd2978c54d339444319ffce7dc8431842e78ce353fcda2049f2109d5803103bb",
+        "e1fafaf3bbc2831fe2822303265c1cb91514a24ecf96cfec01c6af68d1cd5956",
     ),
     "/usr/local/lib/gpu-slurm/program/node.py": (
         0o644,
-        "1484c117208ae9bd361ee9716417fab8776c921a3d9689f99bd71f9c4137e36f",
+        "bd52df5a54e35a70bc248e82f41516e066b731b9d9eddf7bb2818fa399a29e1d",
     ),
     "/usr/local/lib/gpu-slurm/program/programs.py": (
         0o644,
-        "e5da892e3eb2db8491030501e718e2a3b4403d46a393aa643be8ec58e3c621fe",
+        "d831a2e0c68a191531c1070ddb1e43ee9836ec12c67e0a6fbeecf28ef1b10ef3",
     ),
     "/usr/local/lib/gpu-slurm/program/words.py": (
         0o644,

@@ -32,8 +32,14 @@ def faults(options: Options) -> list[str]:
         for fault in [read(options["slurm_" + name])]
         if fault is not None
     ]
-    host = options.get("slurm_host") or {}
-    return found + list(host.get("faults") or [])
+    mine = options.get("slurm_host") or {}
+    found += list(mine.get("faults") or [])
+    # Of the inventory too, and of no option: the host's name there, and ansible_host.
+    for word, read in (("name", words.node), ("address", words.address)):
+        fault = read(mine[word]) if mine.get(word) else None
+        if fault is not None:
+            found.append(fault)
+    return found
 
 
 def check(options: Options) -> None:

@@ -19,15 +19,20 @@ def cluster(value: Any) -> str | None:
 
 
 def controller(value: Any) -> str | None:
-    if value == "" or (isinstance(value, str) and patterns.NODE.fullmatch(value)):
+    return None if value == "" else node(value)
+
+
+def node(value: Any) -> str | None:
+    known = isinstance(value, str) and patterns.NODE.fullmatch(value)
+    if known and value.lower() not in patterns.NO_NODES:
         return None
-    return f"{value!r} is no name of a host"
+    return f"{value!r} is no name of a host for Slurm; expected at most 63 letters, digits, . _ -"
 
 
 def address(value: Any) -> str | None:
     if value == "" or (isinstance(value, str) and patterns.ADDRESS.fullmatch(value)):
         return None
-    return f"{value!r} is no address of a host"
+    return f"{value!r} is no address of a host for Slurm; expected a name or an address of IPv4"
 
 
 def time(value: Any) -> str | None:
@@ -100,7 +105,29 @@ def extra(value: Any) -> str | None:
     for line in value:
         match = patterns.EXTRA.fullmatch(line) if isinstance(line, str) else None
         if match is None:
-            return f"{line!r} is no line of slurm.conf; expected Name=Value"
+            return f"{line!r} is no line of slurm.conf; expected one Name=Value"
         if match.group(1).lower() in patterns.DECIDED:
             return f"{match.group(1)} is decided by this program; take {line!r} out"
     return None
+
+
+def part(value: dict[str, Any]) -> str | None:
+    """What a host says of itself: it gets into the configuration of all."""
+    try:
+        names = [value["name"], value["hostname"]]
+        faults = [*map(node, names), address(value["address"] or None)]
+        numbers = [value[word] for word in ("sockets", "cores", "threads")]
+        gpus = [(gpu["type"], gpu["file"]) for gpu in value["gpus"]]
+        faults += [_count(number, 1) for number in numbers] + [_count(value["memory"], 0)]
+    except (KeyError, TypeError):
+        return "what it says of itself is no description of a host"
+    for kind, file in gpus:
+        if not (patterns.GPU_TYPE.fullmatch(str(kind)) and patterns.GPU_FILE.fullmatch(str(file))):
+            faults.append(f"{kind!r} with the file {file!r} is no GPU")
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def _count(value: Any, least: int) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 31:
+        return None
+    return f"{value!r} is no number of processors or of MiB"

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from . import node
+from . import node, words
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -18,8 +18,19 @@ gpu-slurm-prolog   before a job, by slurmd
 gpu-slurm-epilog   after a job, by slurmd
 """
 # In seconds, for all of it; each question has a limit of its own. slurmd ends a health check
-# after 60.
+# after 60, and the others after 90.
 LIMIT = 55
+# What a program that took longer drains by, so that the next health check takes the node back. What
+# slurmd itself drains stays for an administrator.
+LATE = {"gpu-slurm-prolog": words.PROLOG, "gpu-slurm-epilog": words.EPILOG}
+
+
+class LateError(Exception):
+    """The program has taken its time."""
+
+
+def _late(_signal: int, _frame: Any) -> None:
+    raise LateError
 
 
 def main(name: str) -> int:
@@ -31,12 +42,28 @@ def main(name: str) -> int:
     if settings is None:
         sys.stderr.write("{0} is not here, or not root's alone\n".format(node.SETTINGS))
         return 1
+    signal.signal(signal.SIGALRM, _late)
     signal.alarm(LIMIT)
     try:
         return _do(name, settings)
+    except LateError:
+        return _overdue(name, settings)
     except node.SilentError as error:
         sys.stderr.write("Slurm does not answer: {0}\n".format(error))
         return 1
+
+
+def _overdue(name: str, settings: dict[str, Any]) -> int:
+    why = "its questions took more than {0} s".format(LIMIT)
+    sys.stderr.write(why + "\n")
+    if name not in LATE:
+        return 1
+    try:
+        node.drain(settings["node"], LATE[name], why)
+    except node.SilentError as error:
+        sys.stderr.write("Slurm does not answer: {0}\n".format(error))
+        return 1
+    return 1 if LATE[name] == words.PROLOG else 0
 
 
 def _do(name: str, settings: dict[str, Any]) -> int:

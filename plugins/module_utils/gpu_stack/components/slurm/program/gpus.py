@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 PROC = "/proc"
 # There is no nvidia-smi: nobody can ask the driver, which is not a driver that does not answer.
 UNASKED = 127
-# In seconds; without its daemon the driver starts every card anew, which takes two each.
-SMI_PATIENCE = 20.0
+# In seconds; without its daemon the driver starts every card anew, which takes two or three each.
+SMI_PATIENCE = 25.0
 LOG_PATIENCE = 15.0
 LIST_PATIENCE = 5.0
 # Whoever lists GPUs opens all of them for a moment, and a job's last process may just be ending.
 SETTLED = 5.0
-# Programs of the system's that always hold the device files; of a person's one, the name says
-# nothing.
-DAEMONS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter")
+# Programs of the system's that hold the device files and compute nothing, those of a login screen
+# among them; of a person's one, the name says nothing.
+SCREENS = ("Xorg", "gnome-shell")
+DAEMONS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi", *SCREENS)
 FIRST_PERSON = 1000
 # Where a lab simulates the GPUs, it also has the kernel's log of them.
 SIMULATED, SIMULATED_LOG = "/etc/gpu-simulated", "/etc/gpu-simulated.log"
@@ -64,6 +65,21 @@ def missing(gpus: Iterable[int], call: Call = programs.call) -> str | None:
 def _listed(text: str) -> dict[str, int]:
     """{UUID: number} of what LIST prints."""
     return {uuid: int(number) for number, uuid in re.findall(r"^([0-9]+), (\S+)$", text, re.M)}
+
+
+def unanswered(gpus: Iterable[int], call: Call = programs.call) -> str | None:
+    """Why one of these GPUs does not answer; None where all do.
+
+    One question where all is well: without its daemon the driver takes seconds for each.
+    """
+    gpus = list(gpus)
+    code, out, error = call(LIST, SMI_PATIENCE)
+    if code == UNASKED or (code == 0 and set(gpus) <= set(_listed(out).values())):
+        return None
+    if code == programs.SILENT:
+        return "the driver does not answer: " + error
+    # A sick GPU may fail the question for all; a job on the others is none of its business.
+    return next((why for why in (silent(gpu, call) for gpu in gpus) if why), None)
 
 
 def silent(index: int, call: Call = programs.call) -> str | None:
@@ -200,12 +216,13 @@ def _device(path: str) -> int:
 def _process(pid: str, held: list[int]) -> dict[str, Any] | None:
     """What is known of a process; None of a daemon of the system's, and of one that has ended."""
     place = "{0}/{1}/".format(PROC, pid)
-    try:
-        uid = os.stat(place).st_uid
-        # Its name, in brackets, may have any character: proc(5).
-        start = _read(place + "stat").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
+    # Its real user: the folder is root's where a program has made itself not dumpable.
+    owner = re.search(r"^Uid:\t([0-9]+)\t", _read(place + "status"), re.M)
+    # Its name, in brackets, may have any character: proc(5).
+    fields = _read(place + "stat").rpartition(")")[2].split()
+    if owner is None or len(fields) < 20:
         return None
+    uid, start = int(owner.group(1)), fields[19]
     comm = _read(place + "comm").strip()
     if comm in DAEMONS and uid < FIRST_PERSON:
         return None

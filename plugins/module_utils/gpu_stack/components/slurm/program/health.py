@@ -5,6 +5,8 @@ It loads nothing, and takes a minute at most: slurmd ends it then.
 
 from __future__ import annotations
 
+import os
+
 from . import gpus, node, programs, words
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
@@ -40,4 +42,6 @@ def check(settings: dict[str, Any], call: Call = programs.call) -> str:
         kinds += [words.PROLOG, words.EPILOG]
     if seen["kind"] not in kinds:
         return "well"
+    if os.path.lexists(node.RUNS):
+        return "well, but a run has the node for itself"
     return "taken back" if node.lift(name, *kinds, call=call)["done"] else "well"

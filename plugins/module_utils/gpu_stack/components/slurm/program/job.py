@@ -18,13 +18,21 @@ if TYPE_CHECKING:
 def of_job(environment: Mapping[str, str], settings: dict[str, Any]) -> tuple[str, list[int]]:
     """(number of the job, its GPUs by the numbers of their device files), as slurmd says it.
 
-    Slurm counts the GPUs of gres.conf: the first of them is 0 to it, whatever its file.
+    Slurm counts the GPUs of gres.conf: the first of them is 0 to it, whatever its file. Before
+    21.08 it says no such count here, and the numbers of the files as CUDA_VISIBLE_DEVICES
+    (gres_gpu.c, epilog_set_env); a job's own variables don't get here.
     """
     job = environment.get("SLURM_JOB_ID", "")
-    places = [place for place in environment.get("SLURM_JOB_GPUS", "").split(",") if place]
     known = settings.get("gpus") or []
-    numbers = [int(place) for place in places if place.isdigit()]
-    return job, [known[number] for number in numbers if number < len(known)]
+    if "SLURM_JOB_GPUS" in environment:
+        places = _numbers(environment["SLURM_JOB_GPUS"])
+        return job, [known[place] for place in places if place < len(known)]
+    files = _numbers(environment.get("CUDA_VISIBLE_DEVICES", ""))
+    return job, [number for number in files if number in known]
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",") if word.isdigit()]
 
 
 def prolog(
@@ -37,7 +45,7 @@ def prolog(
     job, mine = of_job(environment, settings)
     if not mine:
         return None
-    wrong = next((why for why in (gpus.silent(gpu, call) for gpu in mine) if why), None)
+    wrong = gpus.unanswered(mine, call)
     if wrong is None:
         others = gpus.lasting(mine, job, call, settled)
         if not others:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # What the role writes here: {node, gpus, fatal_xids}.
 SETTINGS = "/etc/provision-slurm/node.json"
+# What a run has noted while it has the node for itself; of a killed one too.
+RUNS = "/var/lib/provision/slurm-drain.json"
 # scontrol and squeue give slurmctld up after nine seconds.
 PATIENCE = 20.0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import tempfile
 import time
 
 # The exit code of a program that did not end in time, as timeout(1) has it.
@@ -26,24 +25,33 @@ def call(argv: list[str], patience: float) -> tuple[int, str, str]:
     """(exit code, output, errors); 127 where there is no such program, 124 where it hangs.
 
     A program that a broken driver holds in the kernel does not die: it is left behind, and not
-    waited for. Its output goes to files, for no pipe is to fill up.
+    waited for. Its output goes to files, for no pipe is to fill up, and these are in memory: a user
+    who fills /tmp must not make a node look sick.
     """
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        try:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=environment(),
-                start_new_session=True,
-            )
-        except OSError as error:
-            return 127, "", "{0}: {1}".format(argv[0], error.strerror)
-        code = _wait(process, patience)
-        if code is None:
-            return SILENT, "", "{0} did not answer within {1:.0f} s".format(argv[0], patience)
-        return code, _text(out.fileno()), _text(err.fileno())
+    out, err = os.memfd_create("out"), os.memfd_create("err")
+    try:
+        return _call(argv, patience, out, err)
+    finally:
+        os.close(out)
+        os.close(err)
+
+
+def _call(argv: list[str], patience: float, out: int, err: int) -> tuple[int, str, str]:
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        return 127, "", "{0}: {1}".format(argv[0], error.strerror)
+    code = _wait(process, patience)
+    if code is None:
+        return SILENT, "", "{0} did not answer within {1:.0f} s".format(argv[0], patience)
+    return code, _text(out), _text(err)
 
 
 def _wait(process: subprocess.Popen[bytes], patience: float) -> int | None:

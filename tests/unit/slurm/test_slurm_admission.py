@@ -1,0 +1,187 @@
+"""What a controller takes of its nodes, and what stays of a node and of its key."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_stack.components.slurm import controller, key, paths, records, services
+from gpu_stack.host.context import Result
+from gpu_stack.host.refusal import RefusalError
+
+PART: dict[str, Any] = {
+    "name": "gpu02", "hostname": "box", "address": "10.0.0.2", "sockets": 1, "cores": 4,
+    "threads": 2, "memory": 4096, "gpus": [{"type": "t4", "file": "/dev/nvidia0"}],
+}  # fmt: skip
+OTHER = {**PART, "name": "gpu03", "hostname": "box3", "address": "10.0.0.3"}
+SETTINGS = {
+    "cluster": "gpu", "controller": "gpu01", "partitions": [], "default_time": "1:00:00",
+    "max_time": "1:00:00", "accounting": False, "health_interval": 300, "extra": [],
+}  # fmt: skip
+RELEASE = "slurm-wlm 22.05.8"
+PLACES = ("PLACE", "NOTED", "KEPT_KEY", "FORMER_KEY", "PARTS", "SLURM_CONF", "GRES_CONF")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A controller's files in a folder, with gpu02 as its node; slurmctld takes all."""
+    for name in (*PLACES, "CGROUP_CONF", "MUNGE_KEY"):
+        monkeypatch.setattr(paths, name, str(tmp_path) + getattr(paths, name))
+    monkeypatch.setattr(os, "fchown", lambda *_words: None)
+    monkeypatch.setattr(services, "is_active", lambda _unit: True)
+    monkeypatch.setattr(services, "start", lambda *_words: None)
+    monkeypatch.setattr(services, "answers", lambda _patience: True)
+    monkeypatch.setattr(services, "complaint", lambda _unit: "no such thing")
+    monkeypatch.setattr(controller, "run_program", programs)
+    monkeypatch.setattr(key, "sealed", lambda _certificate: "sealed")
+    host = {"hostname": "ctl", "address": "10.0.0.1"}
+    records.note(settings=SETTINGS, host=host, key="digest")
+    records.keep_part(PART)
+    return tmp_path
+
+
+def programs(argv: list[str], *_patience: float) -> Result:
+    return Result(0, RELEASE if argv == ["slurmctld", "-V"] else "", "")
+
+
+def kept() -> dict[str, str]:
+    """{part: its text} of what the controller keeps."""
+    return {name: Path(paths.PARTS, name).read_text() for name in os.listdir(paths.PARTS)}
+
+
+def given(part: dict[str, Any], release: str = RELEASE) -> dict[str, Any]:
+    return {**part, "release": release}
+
+
+def test_a_node_is_admitted_with_those_that_come_with_it(place: Path) -> None:
+    third = {**PART, "name": "gpu04", "address": "10.0.0.4"}
+    seen = controller.admitted("gpu03", [given(OTHER), given(third)], "")
+    assert (seen["part"], seen["sealed"]) == (OTHER, "sealed")
+    assert sorted(kept()) == ["gpu02.json", "gpu03.json", "gpu04.json"]
+    assert "release" not in kept()["gpu03.json"]
+    conf = Path(paths.SLURM_CONF).read_text()
+    assert [name for name in ("gpu02", "gpu03", "gpu04") if f"NodeName={name} " not in conf] == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"hostname": "box State=DOWN"}, "is no name of a host"),
+        ({"address": ""}, "is no address of a host"),
+        ({"address": "10.0.0.3\nProlog=/tmp/x"}, "is no address of a host"),
+        ({"sockets": "2"}, "is no number of processors"),
+        ({"memory": -1}, "is no number of processors or of MiB"),
+        ({"gpus": [{"type": "t4\nEpilog=/tmp/x", "file": "/dev/nvidia0"}]}, "is no GPU"),
+        ({"gpus": [{"type": "t4", "file": "/dev/sda"}]}, "is no GPU"),
+        ({"gpus": 1}, "no description of a host"),
+        ({"address": "10.0.0.2"}, "10.0.0.2 is the address of gpu02 too"),
+    ],
+)
+def test_what_a_host_says_of_itself_is_not_believed(
+    place: Path, changed: dict[str, Any], said: str
+) -> None:
+    before = kept()
+    with pytest.raises(RefusalError, match="gpu03 can't be a node") as refusal:
+        controller.admitted("gpu03", [given({**OTHER, **changed})], "")
+    assert said in str(refusal.value)
+    assert kept() == before
+    # Whose turn it is not is left out, and stops nobody.
+    fourth = {**PART, "name": "gpu04", "address": "10.0.0.4"}
+    controller.admitted("gpu04", [given({**OTHER, **changed}), given(fourth)], "")
+    assert sorted(kept()) == ["gpu02.json", "gpu04.json"]
+
+
+def test_two_nodes_may_change_their_addresses(place: Path) -> None:
+    records.keep_part(OTHER)
+    moved = [{**PART, "address": "10.0.0.3"}, {**OTHER, "address": "10.0.0.2"}]
+    seen = controller.admitted("gpu02", [given(part) for part in moved], "")
+    assert seen["part"] == moved[0]
+
+
+def test_a_newer_slurm_than_the_controllers_is_refused(place: Path) -> None:
+    with pytest.raises(RefusalError, match=r"it has Slurm 24\.11, and its controller's 22\.05"):
+        controller.admitted("gpu03", [given(OTHER, "slurm-wlm 24.11.5")], "")
+
+
+def test_a_host_that_said_nothing_is_no_node(place: Path) -> None:
+    with pytest.raises(RefusalError, match="gpu03 can't be a node: it has not said what it has"):
+        controller.admitted("gpu03", [], "")
+
+
+def test_parts_that_slurmctld_does_not_take_are_not_kept(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next run asks squeue of a node that slurmctld does not know, and refuses."""
+    before = kept()
+    monkeypatch.setattr(services, "answers", lambda _patience: False)
+    with pytest.raises(RefusalError, match="slurmctld does not take its new configuration"):
+        controller.admitted("gpu03", [given(OTHER), given({**PART, "memory": 9000})], "")
+    assert kept() == before
+
+
+def test_what_somebody_has_written_is_kept(place: Path) -> None:
+    controller.admitted("gpu02", [given(PART)], "")
+    conf = Path(paths.SLURM_CONF)
+    controller.admitted("gpu03", [given(OTHER)], "")
+    assert not Path(paths.SLURM_CONF + ".save").exists()
+    edited = conf.read_text() + "KillWait=60\n"
+    conf.write_text(edited)
+    controller.admitted("gpu03", [given(OTHER)], "")
+    assert "KillWait" not in conf.read_text()
+    assert Path(paths.SLURM_CONF + ".save").read_text() == edited
+
+
+# munge's key
+
+
+class User:
+    pw_uid = pw_gid = 0
+
+
+@pytest.fixture
+def munge(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Munge's key of this host, which its own administrator has made."""
+    monkeypatch.setattr(key.pwd, "getpwnam", lambda _name: User())
+    monkeypatch.setitem(paths.PROGRAMS, "munge", str(place / "munged"))
+    file = Path(paths.MUNGE_KEY)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"theirs" * 10)
+    file.chmod(0o400)
+    return file
+
+
+def bring(data: bytes) -> None:
+    key.install(data)
+    records.note(key=records.digest(data))
+
+
+def test_somebodys_key_is_kept_and_comes_back(munge: Path) -> None:
+    bring(b"ours" * 10)
+    assert munge.read_bytes() == b"ours" * 10
+    assert stat.S_IMODE(os.stat(paths.FORMER_KEY).st_mode) == 0o400
+    bring(b"next" * 10)
+    assert key.restore()
+    assert munge.read_bytes() == b"theirs" * 10
+    # It is theirs now: nothing is changed again.
+    assert not key.restore()
+
+
+def test_the_clusters_key_goes_with_munge(munge: Path) -> None:
+    records.note(brought=["munge", "slurmd"])
+    bring(b"ours" * 10)
+    assert not os.path.exists(paths.FORMER_KEY)
+    assert not key.restore()
+    Path(paths.PROGRAMS["munge"]).write_text("")
+    key.forget()
+    assert munge.exists()  # munge is still there
+    Path(paths.PROGRAMS["munge"]).unlink()
+    key.forget()
+    assert not munge.exists()
+
+
+def test_a_key_that_is_not_the_clusters_stays(munge: Path) -> None:
+    key.forget()
+    assert munge.read_bytes() == b"theirs" * 10
