@@ -1247,11 +1247,16 @@ def serving_states() -> Iterator[State]:
     counted = {"options/gpu_workspaces": [{**ada, "gpus": 1}]}
     yield State(rule, "none is left for a workspace", counted, words, **here)
     yield State(rule, "one is", {**counted, gpus: "none"}, **here)
+    gone = {**served()["options"], "nvidia_container_toolkit_state": "absent"}
+    words = ("docker will know no GPUs", "have some: bert, mnist", "leave the toolkit")
+    yield State(rule, "the toolkit is to go", {"options": gone}, words, **here)
+    none = [{**model, "gpus": "none"} for model in gone["gpu_servings"]]
+    yield State(rule, "nobody needs it", {"options": {**gone, "gpu_servings": none}}, **here)
     words = ("GPU 0 is promised twice, to Slurm and to model mnist",)
     slurm, theirs = {**here, "base": divided}, "options/slurm_gpus"
     yield State(rule, "Slurm gives it out", {theirs: [0]}, words, **slurm)
-    none = {theirs: [0], "options/slurm_compute": False}
-    yield State(rule, "no job of Slurm's runs here", none, **slurm)
+    idle = {theirs: [0], "options/slurm_compute": False}
+    yield State(rule, "no job of Slurm's runs here", idle, **slurm)
     uuid = "GPU-11111111-2222-3333-4444-555555555555"
     yield State(rule, "a model names it by UUID", {gpus: [uuid]}, **here)
     words = ("GPU 0 of the model mnist is ada's now, who asked for 1", "give the model another")

@@ -196,8 +196,8 @@ def _lead_ports(name: str, entry: dict[str, Any], address: str) -> list[str]:
     """systemd's sockets on the host's ports lead to this address; paths of their units."""
     proxy = next((path for path in PROXIES if os.path.exists(path)), PROXIES[0])
     ways = units.ways(entry, address, proxy)
+    _close_ports(name, keep=[unit for unit in ways if _unit_text(unit) == ways[unit]])
     others = [unit for unit in ways if _unit_text(unit) != ways[unit]]
-    _close_ports(name, keep=[unit for unit in ways if unit not in others])
     for unit in others:
         files.put(f"{places.UNITS_PLACE}/{unit}", ways[unit], 0o644)
     _reload_systemd()
@@ -221,10 +221,13 @@ def _close_ports(name: str, keep: list[str] | None = None) -> None:
         socket, service = (places.port_unit(name, what, kind) for kind in ("socket", "service"))
         if socket in (keep or []):
             continue
-        for unit in (socket, service):
-            if _unit_text(unit) is not None:
-                programs.call(["systemctl", "disable", "--now", unit], timeout=120)
-                os.unlink(files.inside(f"{places.UNITS_PLACE}/{unit}"))
+        there = [unit for unit in (socket, service) if _unit_text(unit) is not None]
+        if there:
+            # systemd knows a unit whose file somebody removed, and holds its port on.
+            programs.call(["systemctl", "stop", socket, service], timeout=120)
+            programs.call(["systemctl", "disable", *there])
+        for unit in there:
+            os.unlink(files.inside(f"{places.UNITS_PLACE}/{unit}"))
 
 
 def _end(name: str, slot: str) -> None:

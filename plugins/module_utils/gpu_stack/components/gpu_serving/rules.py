@@ -163,6 +163,12 @@ def serving_gpu(facts: Facts, changes: Changes, options: Options, _row: Row) -> 
     models = wished.models(options)
     if not models:
         return []
+    with_gpus = [name for name in sorted(models) if models[name]["gpus"] != "none"]
+    if with_gpus and options.get("nvidia_container_toolkit_state") == "absent":
+        why = (
+            "docker will know no GPUs (nvidia_container_toolkit_state is absent), and models are to"
+        )
+        return [(f"{why} have some: {some(with_gpus)}", "leave the toolkit, or say gpus: none")]
     # Imported only when needed: what it runs takes longer to load than the rest of the rules.
     from ..gpu_workspace import allocation
 
