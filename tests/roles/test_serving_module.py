@@ -332,6 +332,20 @@ def test_damage_of_the_ways_is_repaired_and_nothing_else_touched(host: Made) -> 
     assert host.bring(LINE)["changed"] is False
 
 
+def test_a_unit_of_another_mode_or_gone_is_written_anew(host: Made) -> None:
+    host.bring(LINE)
+    units = [f"{places.UNITS_PLACE}/gpu-serving-line.rest.{kind}" for kind in ("socket", "service")]
+    host.path(units[0]).chmod(0o600)
+    assert host.bring(LINE)["models"] == ["line"]
+    assert host.path(units[0]).stat().st_mode & 0o777 == 0o644
+    for gone in units:
+        host.path(gone).unlink()
+        assert host.bring(LINE)["models"] == ["line"]
+        assert [host.path(unit).exists() for unit in units] == [True, True]
+        assert host.held == {"gpu-serving-line.rest.socket": 8501}
+    assert host.bring(LINE)["changed"] is False
+
+
 def test_ways_that_nginx_rejects_are_taken_back(
     host: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:

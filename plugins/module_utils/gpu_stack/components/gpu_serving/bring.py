@@ -196,13 +196,14 @@ def _lead_ports(name: str, entry: dict[str, Any], address: str) -> list[str]:
     """systemd's sockets on the host's ports lead to this address; paths of their units."""
     proxy = next((path for path in PROXIES if os.path.exists(path)), PROXIES[0])
     ways = units.ways(entry, address, proxy)
-    _close_ports(name, keep=[unit for unit in ways if _unit_text(unit) == ways[unit]])
-    others = [unit for unit in ways if _unit_text(unit) != ways[unit]]
-    for unit in others:
-        files.put(f"{places.UNITS_PLACE}/{unit}", ways[unit], 0o644)
+    same = [unit for unit in ways if _unit_text(unit) == ways[unit]]
+    _close_ports(name, keep=same)
+    # Those that are the same as well: their modes may be others.
+    for unit, text in ways.items():
+        files.put(f"{places.UNITS_PLACE}/{unit}", text, 0o644)
     _reload_systemd()
     # One that leads to the former place; systemd starts it again for the next connection.
-    relays = [unit for unit in others if unit.endswith(".service")]
+    relays = [unit for unit in ways if unit.endswith(".service") and unit not in same]
     if relays:
         programs.call(["systemctl", "stop", *relays])
     sockets = [unit for unit in ways if unit.endswith(".socket")]
