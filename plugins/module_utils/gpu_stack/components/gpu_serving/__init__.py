@@ -116,7 +116,8 @@ def _file(context: Context, path: str, sha256: str) -> str | None:
 def door(context: Context, records: dict[str, dict[str, Any]]) -> dict[str, str | None]:
     """{path: what is wrong, or None} of the files by which the front door leads to models."""
     tokens = {name: context.read(places.folder(name) + "/token") or "" for name in records}
-    texts, seen = door_files.texts(records, tokens), {}
+    texts = door_files.texts(records, tokens)
+    seen: dict[str, str | None] = {}
     for path, mode in ((places.DOOR_TOKENS, 0o600), (places.DOOR_PATHS, 0o644)):
         text = context.read(path)
         wrong = "absent" if text is None else "other content"

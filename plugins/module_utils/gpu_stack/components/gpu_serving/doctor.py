@@ -160,7 +160,7 @@ def _ends(model: dict[str, Any]) -> bool:
 
 
 def serving_restarts(facts: Facts) -> Clues:
-    clues = []
+    clues: Clues = []
     for name, model, _wrong in _models(facts):
         if _ends(model):
             last = [line for line in model["words"].splitlines() if line.strip()][-1:]
@@ -175,7 +175,7 @@ def serving_restarts(facts: Facts) -> Clues:
 
 def _not_loaded(facts: Facts, older: bool) -> Clues:
     """Models whose newest version does not load, and that have an older one or none."""
-    clues = []
+    clues: Clues = []
     for name, model, wrong in _models(facts):
         serves = asking.serving(model["states"]) is not None
         known = _unknown_op(model, facts["row"] or {}) or _line(_said(model), FULL)
@@ -196,7 +196,7 @@ def serving_older(facts: Facts) -> Clues:
 
 
 def serving_other_tensorflow(facts: Facts) -> Clues:
-    clues = []
+    clues: Clues = []
     for name, model, wrong in _models(facts):
         why = _unknown_op(model, facts["row"] or {}) if wrong is not None else None
         if why is not None:
@@ -205,7 +205,7 @@ def serving_other_tensorflow(facts: Facts) -> Clues:
 
 
 def serving_gpu_memory(facts: Facts) -> Clues:
-    clues = []
+    clues: Clues = []
     for name, model, wrong in _models(facts):
         why = _line(_said(model), FULL) if wrong is not None or _ends(model) else None
         if why is not None:
@@ -214,7 +214,7 @@ def serving_gpu_memory(facts: Facts) -> Clues:
 
 
 def serving_port(facts: Facts) -> Clues:
-    clues = []
+    clues: Clues = []
     for name, model, _wrong in _models(facts):
         for port, owners in sorted(model["ports"].items()):
             if owners["held"]:

@@ -72,7 +72,7 @@ def variable(name: str) -> str:
 
 def texts(records: dict[str, dict[str, Any]], tokens_of: dict[str, str]) -> dict[str, str]:
     """{path: text} of both files; `records`: serving.json of each model."""
-    models = {}
+    models: dict[str, dict[str, Any]] = {}
     for name, record in records.items():
         entry = (record.get("settings") or {}).get("entry") or {}
         address = (record.get("addresses") or {}).get(record.get("slot"))

@@ -53,7 +53,7 @@ def used_ports(context: Context, models: list[dict[str, Any]]) -> list[int]:
 
 def kept_gpus(context: Context) -> dict[str, list[int]]:
     """{person: indices} of the GPUs that people have at this moment, whatever they asked for."""
-    kept = {}
+    kept: dict[str, list[int]] = {}
     for name in gpu_workspace.recorded_people(context):
         try:
             indices = json.loads(context.read(of_people.folder(name) + "/gpus.json") or "null")
