@@ -7,10 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from provision.collection import stack_module
 from provision.inventory import Fault, is_template
 from provision.models import Wish
 from provision.roles.base import Options, Role, Row, option
-from provision.roles.workspaces_on_hosts import image_fault, people, serving_clash, servings
+from provision.roles.workspaces_on_hosts import (
+    image_fault,
+    people,
+    serving_clash,
+    servings,
+    takers,
+)
 from provision.roles.workspaces_rules import Secrets, no_toolkit
 
 
@@ -102,7 +109,8 @@ class Servings:
     names: tuple[str, ...] = (
         *("gpu_servings", "gpu_serving_tokens", "gpu_serving_image", "gpu_serving_image_file"),
         *("gpu_serving_image_sha256", "gpu_workspaces", "gpu_front_door_name"),
-        "gpu_front_door_port",
+        *("gpu_front_door_port", "gpu_front_door_redirect", "gpu_front_door_tls"),
+        *("slurm_state", "slurm_gpus", "slurm_compute", "gpu_count"),
     )
 
     def fault(
@@ -153,20 +161,30 @@ def _one_image(models: list[dict[str, Any]], values: Mapping[str, Any]) -> Fault
 
 
 def _clash(models: list[dict[str, Any]], values: Mapping[str, Any]) -> Fault | None:
-    """A port or a GPU of a workspace's or the door's, and a person whose path is the models'."""
+    """What a workspace, the front door or Slurm has too: a port, a path, a GPU."""
     workspaces = values.get("gpu_workspaces")
     try:
         persons = people(workspaces) if workspaces and not is_template(workspaces) else []
     except ValueError:
         return None  # their own judge says it
-    wrong = serving_clash(models, persons)
-    door = values.get("gpu_front_door_name")
-    for model in models if door else ():
-        if values.get("gpu_front_door_port", 443) in (model["port"], model.get("grpc_port")):
-            wrong = wrong or f"the port of {model['name']} is the front door's"
-    if door and models and any(person["name"] == "serving" for person in persons):
-        wrong = wrong or "the front door has /serving/ for models, and a person of that name"
+    wrong = serving_clash(models, persons, values) or _slurms_gpu(models, persons, values)
     return Fault("gpu_servings", f"gpu_servings: {wrong}") if wrong else None
+
+
+def _slurms_gpu(
+    models: list[dict[str, Any]], persons: list[dict[str, Any]], values: Mapping[str, Any]
+) -> str | None:
+    """Which GPU Slurm gives out as well; a template is judged on the host."""
+    slurm = {name: values[name] for name in values if name.startswith(("slurm_", "gpu_count"))}
+    if not models or any(is_template(value) for value in slurm.values()):
+        return None
+    shares, asking = stack_module("host.gpu_shares"), persons + takers(models)
+    try:
+        count = slurm.get("gpu_count") or 0
+        why: str | None = shares.clash(shares.promised(slurm), asking, count)
+    except ValueError:
+        return None  # what is wrong with slurm_gpus is Slurm's to say
+    return why
 
 
 def _no_tensorrt(models: list[dict[str, Any]]) -> Fault | None:

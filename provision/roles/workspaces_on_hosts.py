@@ -65,10 +65,19 @@ def servings(value: object) -> list[dict[str, Any]]:
     return read(value)
 
 
-def serving_clash(models: list[dict[str, Any]], persons: list[dict[str, Any]]) -> str | None:
-    """What models and workspaces of a host can't both have, or None."""
+def takers(models: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Models as those to whom GPUs are promised, beside the people."""
+    read: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+    read = _module("program.people_list").takers_of
+    return read(models)
+
+
+def serving_clash(
+    models: list[dict[str, Any]], persons: list[dict[str, Any]], values: Mapping[str, Any]
+) -> str | None:
+    """What models, workspaces and the front door of a host can't have together, or None."""
     try:
-        _module("entries", "gpu_serving").refuse_clashes(models, persons)
+        _module("entries", "gpu_serving").refuse_clashes(models, persons, values)
     except ValueError as error:
         return str(error)
     return None

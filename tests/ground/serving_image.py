@@ -19,7 +19,7 @@ cat > /root/stand-in/usr/bin/tensorflow_model_server
 chmod 755 /root/stand-in/usr/bin/tensorflow_model_server
 tar -C / --exclude='libcu*' --exclude='libnv*' --exclude='libnpp*' --exclude='*.a' \\
     --exclude=__pycache__ -cf /root/stand-in.tar opt/tensorflow usr/bin/python3 usr/bin/python3.9 \\
-    usr/lib/python3 usr/lib/python3.9 usr/lib/x86_64-linux-gnu usr/lib64 lib lib64
+    usr/lib/python3 usr/lib/python3.9 usr/lib/x86_64-linux-gnu $(cd / && ls -d usr/lib64) lib lib64
 tar -C /root/stand-in -rf /root/stand-in.tar usr/bin/tensorflow_model_server tmp
 docker import --change 'LABEL stand-in="of TensorFlow Serving, for tests"' /root/stand-in.tar {NAME}
 rm -r /root/stand-in /root/stand-in.tar

@@ -29,7 +29,7 @@ LINE: dict[str, Any] = {
     "gpus": "none",
     "port": 8501,
     "grpc_port": 8500,
-    "memory": "3g",
+    "memory": "1500m",
     "poll": 1,
     "files": "/srv/tflite",
 }
@@ -48,6 +48,21 @@ for path, bearer, body in requests:
     answer = connection.getresponse()
     answers.append([answer.status, answer.read().decode("utf-8", "replace")])
 print(json.dumps(answers))
+"""
+# At the host itself, which has no curl: waits until a version of the model is in a state.
+AWAIT = """\
+import json, sys, time, urllib.request
+version, wanted, rows = *sys.argv[1:], "no answer"
+for _second in range(120):
+    try:
+        with urllib.request.urlopen("http://127.0.0.1:8501/v1/models/line", timeout=10) as answer:
+            rows = json.load(answer)["model_version_status"]
+        if [version, wanted] in [[row["version"], row["state"]] for row in rows]:
+            sys.exit(0)
+    except OSError:
+        pass
+    time.sleep(1)
+sys.exit(f"version {version} is not {wanted}: {rows}")
 """
 
 
@@ -87,6 +102,9 @@ class Serving(Docked):
         assert status == 200, text
         answer: list[float] = json.loads(text)["predictions"][0]
         return answer
+
+    def await_state(self, version: str, state: str) -> None:
+        self.root("python3", "-c", AWAIT, version, state)
 
     def containers(self) -> list[str]:
         form = "{{.Names}}"
@@ -149,7 +167,7 @@ def test_the_container_may_nothing_but_compute(host: Serving) -> None:
     config = found["HostConfig"]
     assert (config["ReadonlyRootfs"], config["CapDrop"]) == (True, ["ALL"])
     assert config["SecurityOpt"] == ["no-new-privileges"]
-    assert (config["Memory"], config["PidsLimit"]) == (3 << 30, 4096)
+    assert (config["Memory"], config["PidsLimit"]) == (1500 << 20, 4096)
     assert (found["Config"]["User"], config["PortBindings"] or {}) == ("65534:65534", {})
     assert [mount["RW"] for mount in found["Mounts"]] == [False]
     listens = host.root("ss", "-Hltn")
@@ -159,8 +177,7 @@ def test_the_container_may_nothing_but_compute(host: Serving) -> None:
 
 def test_a_new_version_is_served_without_a_run(host: Serving) -> None:
     host.version("4")
-    host.root("timeout", "120", "sh", "-c", "until curl -s 127.0.0.1:8501/v1/models/line | "
-              "grep -A1 '\"4\"' | grep -q AVAILABLE; do sleep 1; done")  # fmt: skip
+    host.await_state("4", "AVAILABLE")
     assert host.predicted(1, 2, 3) == [5, 9, 13]
     plan = host.provision("plan", "-i", "lab")
     assert plan.returncode == 0, plan.stdout
@@ -169,18 +186,20 @@ def test_a_new_version_is_served_without_a_run(host: Serving) -> None:
 def test_a_broken_version_is_named_and_the_old_one_serves(host: Serving) -> None:
     host.root("sh", "-c", "mkdir /root/bad; echo no model > /root/bad/saved_model.pb; "
               f"mv /root/bad {MODELS}/5")  # fmt: skip
-    host.root("timeout", "120", "sh", "-c", "until curl -s 127.0.0.1:8501/v1/models/line | "
-              "grep -q END; do sleep 1; done; sleep 15")  # fmt: skip
+    host.await_state("5", "END")
     seen = host.provision("verify", "-i", "lab")
     assert seen.returncode == 6
     assert "version 5 does not load:" in seen.stdout
     assert "version 4 still serves" in seen.stdout
+    told = host.provision("doctor", "-i", "lab")
+    assert told.returncode == 5
+    assert "[serving-older]" in told.stdout
     assert host.predicted(1, 2, 3) == [5, 9, 13]
 
 
 def test_a_changed_model_that_does_not_come_up_leaves_the_former(host: Serving) -> None:
     before = host.root("docker", "inspect", "--format", "{{.Id}}", *host.containers())
-    host.say({**LINE, "memory": "4g"})
+    host.say({**LINE, "memory": "1600m"})
     done = host.provision("apply", "-i", "lab")
     assert done.returncode == 4
     assert "line: version 5 does not load:" in done.stdout
@@ -202,11 +221,19 @@ def test_what_can_not_be_served_is_refused_before_anything(host: Serving) -> Non
 
 
 def test_damage_is_repaired(host: Serving) -> None:
-    host.say({**LINE, "memory": "4g"})
+    host.say({**LINE, "memory": "1600m"})
     host.root("rm", "/etc/systemd/system/gpu-serving-line.rest.socket")
     plan = host.provision("plan", "-i", "lab")
     assert plan.returncode == 5
     assert "model line: absent of /etc/systemd/system/gpu-serving-line.rest.socket" in plan.stdout
+    assert host.proven()["components"].keys() == {"gpu_serving"}
+    assert host.predicted(1, 2, 3) == [5, 9, 13]
+    host.root("systemctl", "stop", "gpu-serving-line.rest.socket")
+    host.root("rm", "/etc/gpu-serving/door/server.conf")
+    plan = host.provision("plan", "-i", "lab")
+    assert plan.returncode == 5
+    assert "model line: port 8501 not held" in plan.stdout
+    assert "/etc/gpu-serving/door/server.conf: absent" in plan.stdout
     assert host.proven()["components"].keys() == {"gpu_serving"}
     assert host.predicted(1, 2, 3) == [5, 9, 13]
 

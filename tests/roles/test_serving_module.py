@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.components.gpu_serving import asking, bring, images, network, places, service
+from gpu_stack.components.gpu_serving import (
+    asking,
+    bring,
+    images,
+    network,
+    places,
+    prediction,
+    service,
+)
 from gpu_stack.components.gpu_workspace.program import docker, files, programs
 from gpu_stack.components.gpu_workspace.program.places import RefusedError
 from gpu_stack.host.context import Context
@@ -34,6 +42,10 @@ class Made:
         self.serving: dict[str, dict[int, tuple[str, str]]] = {}
         self.subnet: str | None = None
         self.release = "2.9.3"
+        # {socket unit: its port}, as systemd has them open, and the ports of somebody else's
+        # program, which began just now.
+        self.held: dict[str, int] = {}
+        self.stranger: set[int] = set()
 
     def path(self, path: str) -> Path:
         return self.root / path.lstrip("/")
@@ -53,6 +65,8 @@ class Made:
             words = [word for word in argv[2:] if not word.startswith("-")]
             if argv[1] in ("restart", "start"):
                 for unit in words:
+                    if not self.opens(unit):
+                        return 1, "", f"{unit}: Address already in use"
                     self.running.add(unit)
                     if re.search(r"\.[ab]\.service$", unit):
                         address = re.search(r"--ip (\S+)", self.unit(unit))
@@ -60,6 +74,8 @@ class Made:
                         self.serving[address[1]] = dict(self.loads)
             if argv[1] == "stop" or "--now" in argv:
                 self.running -= set(words)
+                self.held = {unit: self.held[unit] for unit in self.held if unit not in words}
+            self.listen()
             if argv[1] in ("enable", "disable"):
                 wants = {unit: self.wants(unit) for unit in words}
                 for path in wants.values():
@@ -71,6 +87,24 @@ class Made:
         if "ps" in argv:
             return 0, self.listing(), ""
         return 0, "", ""
+
+    def opens(self, unit: str) -> bool:
+        """Whether systemd can open the port of a socket unit; other units have none."""
+        if unit.endswith(".socket") and unit not in self.held:
+            port = int(self.unit(unit).partition("ListenStream=127.0.0.1:")[2].split()[0])
+            if port in self.stranger | set(self.held.values()):
+                return False
+            self.held[unit] = port
+        return True
+
+    def listen(self) -> None:
+        rows = [
+            f"0: 0100007F:{port:04X} 00000000:0000 0A 0:0 00:0 0 0 0 {port} 1 0"
+            for port in self.held.values()
+        ]
+        place = self.path("/proc/net/tcp")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("\n".join(["  sl  local_address", *rows]) + "\n")
 
     def wants(self, unit: str) -> Path:
         place = places.PORT_WANTS if unit.endswith(".socket") else places.WANTS
@@ -99,7 +133,9 @@ class Made:
             return 0, f"TensorFlow ModelServer: 1\nTensorFlow Library: {self.release}\n", ""
         return (1, "", "no such") if arguments[0] == "inspect" else (0, "", "")
 
-    def ask(self, address: str, _port: int, _path: str, *_rest: Any, **_more: Any) -> Any:
+    def ask(self, address: str, port: int, _path: str, *_rest: Any, **_more: Any) -> Any:
+        if address == "127.0.0.1":
+            return (200, {}) if port in self.held.values() else (None, None)
         states = self.serving.get(address, {})
         rows = [
             {
@@ -224,6 +260,150 @@ def test_where_two_have_no_room_the_former_is_started_again(
     host.calls.clear()
     host.bring({**LINE, "gpus": [0], "gpu_memory": 0.3})
     assert ["systemctl", "stop", "gpu-serving-line.b.service"] not in host.calls
+
+
+def test_a_newer_version_that_comes_meanwhile_will_do(host: Made) -> None:
+    host.loads = {3: ("AVAILABLE", ""), 2: ("END", "")}
+    assert host.bring(LINE)["models"] == ["line"]
+
+
+def test_what_the_image_has_is_recorded(host: Made) -> None:
+    host.bring(LINE)
+    assert host.record()["release"] == "2.9"
+
+
+def test_a_gpu_is_named_to_docker_as_the_list_names_it(
+    host: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index of a GPU may be another's after a card was added."""
+    monkeypatch.setattr(bring.current, "gpus", lambda _wish: {"line": [1, 0]})
+    uuid = "GPU-11111111-2222-3333-4444-555555555555"
+    host.bring({**LINE, "gpus": [uuid, 0]})
+    assert f'"device={uuid},0"' in host.unit("gpu-serving-line.a.service")
+    assert host.record()["gpus"] == [1, 0]
+
+
+def test_two_models_exchange_their_ports(host: Made) -> None:
+    bert = {**LINE, "name": "bert", "port": 8502, "grpc_port": 8503}
+    host.bring(LINE, bert)
+    host.bring({**LINE, "port": 8502}, {**bert, "port": 8501})
+    assert host.held == {
+        "gpu-serving-line.rest.socket": 8502,
+        "gpu-serving-bert.rest.socket": 8501,
+        "gpu-serving-bert.grpc.socket": 8503,
+    }
+    assert host.bring({**LINE, "port": 8502}, {**bert, "port": 8501})["changed"] is False
+
+
+def test_a_port_that_somebody_opens_meanwhile_leaves_the_former_serving(host: Made) -> None:
+    host.bring(LINE)
+    before, ways = host.record(), host.ways()
+    host.stranger = {8600}
+    with pytest.raises(RefusedError, match=r"Address already in use; the former one serves on"):
+        host.bring({**LINE, "port": 8600})
+    assert host.running == {"gpu-serving-line.a.service", "gpu-serving-line.rest.socket"}
+    assert host.held == {"gpu-serving-line.rest.socket": 8501}
+    assert (host.record(), host.ways()) == (before, ways)
+    assert host.bring(LINE)["changed"] is False
+
+
+def test_the_first_that_gets_no_port_leaves_nothing(host: Made) -> None:
+    host.stranger = {8501}
+    with pytest.raises(RefusedError, match="Address already in use"):
+        host.bring(LINE)
+    assert not host.running
+    assert [path.name for path in host.path(places.UNITS_PLACE).glob("gpu-serving*")] == []
+
+
+def test_damage_of_the_ways_is_repaired_and_nothing_else_touched(host: Made) -> None:
+    host.bring(LINE)
+    ways = host.ways()
+    host.path(places.DOOR_PATHS).unlink()
+    host.path(places.DOOR_TOKENS).chmod(0o644)
+    host.calls.clear()
+    would = host.bring(LINE, dry=True)
+    assert would["summary"].endswith(f"would write: {places.DOOR_TOKENS}, {places.DOOR_PATHS}")
+    done = host.bring(LINE)
+    assert (done["changed"], done["models"]) == (True, [])
+    assert done["summary"].startswith("Written anew for the front door: ")
+    assert host.ways() == ways
+    assert host.path(places.DOOR_TOKENS).stat().st_mode & 0o777 == 0o600
+    assert not [call for call in host.calls if call[0] == "systemctl"]
+    assert host.bring(LINE)["changed"] is False
+
+
+def test_a_unit_of_another_mode_or_gone_is_written_anew(host: Made) -> None:
+    host.bring(LINE)
+    units = [f"{places.UNITS_PLACE}/gpu-serving-line.rest.{kind}" for kind in ("socket", "service")]
+    host.path(units[0]).chmod(0o600)
+    assert host.bring(LINE)["models"] == ["line"]
+    assert host.path(units[0]).stat().st_mode & 0o777 == 0o644
+    for gone in units:
+        host.path(gone).unlink()
+        assert host.bring(LINE)["models"] == ["line"]
+        assert [host.path(unit).exists() for unit in units] == [True, True]
+        assert host.held == {"gpu-serving-line.rest.socket": 8501}
+    assert host.bring(LINE)["changed"] is False
+
+
+def test_ways_that_nginx_rejects_are_taken_back(
+    host: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = host.path(bring.door_paths.DOOR)
+    door.parent.mkdir(parents=True)
+    door.write_text('{"settings": {}}')
+    taken = [(True, "")]
+    monkeypatch.setattr(bring, "nginx_runs", lambda _host: True)
+    monkeypatch.setattr(bring.nginx, "takes", lambda: taken[0])
+    monkeypatch.setattr(bring.nginx, "reload", lambda: (0, "", ""))
+    host.bring(LINE)
+    ways = host.ways()
+    taken[0] = (False, "unexpected end of file")
+    with pytest.raises(RefusedError, match="and has the former ones again: unexpected end"):
+        host.bring({**LINE, "memory": "2g"})
+    # They lead to the former one, which therefore is not ended.
+    assert host.ways() == ways
+    assert "gpu-serving-line.a.service" in host.running
+    taken[0] = (True, "")
+    host.bring({**LINE, "memory": "2g"})
+    assert host.running == {"gpu-serving-line.a.service", "gpu-serving-line.rest.socket"}
+    assert "http://172.30.0.2:8501/v1/" in host.ways()
+
+
+def test_a_container_that_a_cut_off_run_left_goes(host: Made) -> None:
+    host.bring(LINE)
+    text = host.unit("gpu-serving-line.a.service").replace("line.a", "line.b")
+    host.path(f"{places.UNITS_PLACE}/gpu-serving-line.b.service").write_text(text)
+    host.running.add("gpu-serving-line.b.service")
+    assert host.bring(LINE)["models"] == ["line"]
+    assert host.running == {"gpu-serving-line.b.service", "gpu-serving-line.rest.socket"}
+    assert host.bring(LINE)["changed"] is False
+
+
+def test_a_version_that_comes_during_the_proof_is_no_fault(
+    host: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.bring(LINE)
+    asked: list[str] = []
+
+    def expected(_entry: Any, path: str, *_words: str) -> dict[str, Any]:
+        asked.append(path)
+        return {"signature": "serving_default", "inputs": {}, "outputs": {"y": 1}}
+
+    def compared(*_words: Any) -> str:
+        if len(asked) == 1:
+            host.version(3)
+            host.serving["172.30.0.2"] = {3: ("AVAILABLE", "")}
+        return "it predicts 7 for y, and TensorFlow itself 1"
+
+    monkeypatch.setattr(prediction, "expected", expected)
+    monkeypatch.setattr(prediction, "compared", compared)
+    params = {"state": "proven", "python": "python", "program": "", "patience": 0}
+    done = service.settle(params, False)
+    assert asked == ["/srv/models/line/2"]
+    assert done["not_compared"] == {"line": "a newer version came meanwhile"}
+    with pytest.raises(RefusedError, match="line: it predicts 7 for y, and TensorFlow itself 1"):
+        service.settle(params, False)
 
 
 def test_one_that_is_no_longer_named_goes_and_its_directory_stays(host: Made) -> None:

@@ -4,6 +4,7 @@ Rendered by `provision roles sync` from the registry, components/__init__.py; ed
 """
 
 from .components.cuda import doctor as cuda
+from .components.gpu_serving import doctor as gpu_serving
 from .components.nvidia_container_toolkit import doctor as nvidia_container_toolkit
 from .components.nvidia_driver import doctor as nvidia_driver
 from .components.slurm import doctor as slurm
@@ -14,5 +15,6 @@ MODULES = {
     "cuda": cuda,
     "nvidia_container_toolkit": nvidia_container_toolkit,
     "tensorflow": tensorflow,
+    "gpu_serving": gpu_serving,
     "slurm": slurm,
 }

@@ -41,11 +41,13 @@ def _judged(seen: Seen, fault: Callable[[dict[str, Any]], str | None], good: str
 
 @check("gpu_serving.runs", "Every model's TensorFlow Serving runs", served)
 def models_run(seen: Seen) -> Verdict:
-    return _judged(
-        seen,
-        lambda model: None if model["unit"] == "active" else f"its unit is {model['unit']}",
-        "active",
-    )
+    def fault(model: dict[str, Any]) -> str | None:
+        if model["unit"] != "active":
+            return f"its unit is {model['unit']}"
+        # Another program may have opened the port since.
+        return None if model["port"] == "active" else f"its port's unit is {model['port']}"
+
+    return _judged(seen, fault, "active")
 
 
 @check("gpu_serving.available", "Every model is served in its newest version", served)
@@ -53,12 +55,15 @@ def models_are_available(seen: Seen) -> Verdict:
     def fault(model: dict[str, Any]) -> str | None:
         if model["versions"] is None:
             return "nothing answers at its port"
-        serves = [row["version"] for row in model["versions"] if row["state"] == "AVAILABLE"]
-        still = f"version {serves[0]} still serves" if serves else "no version serves"
+        serving = [int(row["version"]) for row in model["versions"] if row["state"] == "AVAILABLE"]
+        newest = max(serving, default=-1)
+        still = f"version {newest} still serves" if serving else "no version serves"
         for row in model["versions"]:
-            if row["state"] == "END" and row["error"]:
+            # TensorFlow Serving lists what failed until it ends, whatever came of it since.
+            gone = model["there"] is not None and row["version"] not in model["there"]
+            if row["state"] == "END" and row["error"] and int(row["version"]) > newest and not gone:
                 return f"version {row['version']} does not load: {row['error']}; {still}"
-        return None if serves else still
+        return None if serving else still
 
     return _judged(seen, fault, "AVAILABLE")
 

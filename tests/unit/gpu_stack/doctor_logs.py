@@ -278,6 +278,29 @@ LOGS: dict[str, tuple[str, ...]] = {
         "error: Node ip-10-2-1-120 has low real_memory size (63622 < 64000)\n",
         "Low RealMemory                          compute[001-003]\n",
     ),
+    "serving-unavailable": (
+        "E tensorflow_serving/util/retrier.cc:37] Loading servable: {name: half_plus_two version: "
+        "1} failed: Not found: Could not find SavedModel .pb or .pbtxt at supplied export "
+        "directory path: /models/half_plus_two/1\n",
+        "W tensorflow_serving/sources/storage_path/file_system_storage_path_source.cc:267] No "
+        "versions of servable ssd found under base path /models/ssd\n",
+    ),
+    "serving-other-tensorflow": (
+        "E tensorflow_serving/util/retrier.cc:37] Loading servable: {name: deeplab version: 1} "
+        "failed: Not found: Op type not registered 'PyFunc' in binary running on iva. Make sure "
+        "the Op and Kernel are registered in the binary running in this process.\n",
+        "grpc_message: NodeDef mentions attr 'dilations' not in Op<name=Conv2D; signature=input:T, "
+        "filter:T -> output:T>\n",
+    ),
+    "serving-gpu-memory": (
+        "2022-10-06 19:36:02.112233: I external/org_tensorflow/tensorflow/stream_executor/cuda/"
+        "cuda_driver.cc:802] failed to allocate 9.39G (10084155392 bytes) from device: "
+        "CUDA_ERROR_OUT_OF_MEMORY: out of memory\n",
+    ),
+    "serving-door": (
+        "192.0.2.7 [27/Nov/2026:00:02:05 +0000] POST /serving/mnist/v1/models/mnist:predict 502 "
+        "150 0.001 502\n",
+    ),
 }
 # What programs say where nothing is wrong.
 HARMLESS = (

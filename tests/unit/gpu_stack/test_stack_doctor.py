@@ -15,7 +15,9 @@ import doctor_logs
 import doctor_slurm
 import gpu_stack.look
 import pytest
+import served_host
 import slurm_host
+from gpu_stack.components.gpu_serving import doctor_look as doctor_look_of_models
 from gpu_stack.components.slurm import doctor as slurm_doctor
 from gpu_stack.doctor import findings, libraries
 from gpu_stack.doctor import keys as doctor_keys
@@ -56,6 +58,7 @@ class Patient(made.Host):
 
     answers: dict[str, Result]
     options: dict[str, Any]
+    models: dict[str, Any]  # {address: what TensorFlow Serving answers there}
 
     def run(self, argv: Sequence[str]) -> Result:
         if argv[:2] == ["systemctl", "is-active"] and "munge" in argv:
@@ -92,8 +95,13 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Patient:
     """A healthy Debian 11 host with a GPU, its driver, and NVIDIA's repository with a good key."""
     healthy = made.make(tmp_path)
     one = Patient(healthy.root)
-    one.packages, one.loader, one.answers = healthy.packages, healthy.loader, {}
+    one.packages, one.loader, one.answers, one.models = healthy.packages, healthy.loader, {}, {}
     one.options = {}
+
+    def ask(address: str, *_words: object, **_bounds: object) -> tuple[int | None, Any]:
+        return (200, one.models[address]) if address in one.models else (None, None)
+
+    monkeypatch.setattr(doctor_look_of_models.asking, "ask", ask)
     monkeypatch.setattr(doctor_keys, "CUDA", GOOD)
     monkeypatch.setattr(doctor_keys, "CUDA_OLD", OLD)
     monkeypatch.setattr(doctor_keys, "SIGNERS", ((r"/compute/cuda/repos/", GOOD),))
@@ -371,6 +379,7 @@ BROKEN: dict[str, tuple[Callable[[Patient], None], str, str]] = {
     ),
     "cri-runtime": (cri_runtime, "crio: not read by crio: unable to", "systemctl restart crio"),
     **doctor_slurm.BROKEN,
+    **served_host.BROKEN,
 }
 # What a case brings with it, rightly.
 BESIDE = {"cudnn-older": {"cuda-libraries"}}
@@ -414,6 +423,52 @@ def test_what_a_killed_run_left_is_told_with_a_drain(host: Patient, device: None
     doctor_slurm.of_a_killed_run(host)
     (found,) = host.found().values()
     assert "no health check takes it back before the next run" in found["evidence"][1]
+
+
+def test_a_host_that_serves_as_it_should_has_none_either(host: Patient, device: None) -> None:
+    served_host.serve(host)
+    # What failed before, and what the journal of a well model says of that.
+    told = served_host.told((1, "END", served_host.NO_OP), (2, "AVAILABLE", ""))
+    host.models[served_host.ADDRESS] = told
+    host.answers["journalctl"] = Result(0, served_host.FULL, "")
+    assert host.found() == {}
+
+
+def test_a_model_that_begins_is_waited_for(host: Patient, device: None) -> None:
+    served_host.serve(host)
+    host.models[served_host.ADDRESS] = served_host.told((2, "LOADING", ""))
+    begun = {"ActiveEnterTimestampMonotonic": 900_000_000}
+    host.answers["systemctl"] = served_host.unit(**begun)
+    assert host.found() == {}
+    host.answers["systemctl"] = served_host.unit()
+    assert list(host.found()) == ["serving-unavailable"]
+    del host.models[served_host.ADDRESS]
+    (line,) = host.found()["serving-unavailable"]["evidence"]
+    assert line == "mnist: nothing answers at 172.30.0.2:8501"
+
+
+def test_a_model_of_a_newer_tensorflow_is_named_by_its_release(
+    host: Patient, device: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served_host.unavailable(host)
+    monkeypatch.setattr(doctor_look_of_models.saved_model, "release_of", lambda _data: "2.12.0")
+    found = host.found()
+    assert list(found) == ["serving-other-tensorflow"]
+    assert "it was saved by TensorFlow 2.12.0" in "\n".join(
+        found["serving-other-tensorflow"]["evidence"]
+    )
+
+
+def test_a_damaged_record_and_a_wild_journal_harm_nobody(host: Patient, device: None) -> None:
+    served_host.gpu_memory(host)
+    host.answers["journalctl"] = Result(0, "\x1b[2J" + served_host.FULL, "")
+    (case,) = host.ask()["findings"]
+    assert "\x1b" not in str(case["evidence"])
+    for record in ("no json", "[]", "{}", '{"slot": "../x", "addresses": {"../x": "1"}}'):
+        host.write("/etc/gpu-serving/mnist/serving.json", record)
+        assert not [
+            one for one in host.found() if one in served_host.BROKEN and one != "serving-door"
+        ]
 
 
 def test_a_bare_host_has_none_either(tmp_path: Path) -> None:
@@ -884,6 +939,8 @@ def test_a_conflict_that_is_not_plain_is_left_to_a_person(text: str | None, host
         ("slurm-memory", "components", ["slurm"]),
         ("slurm-away", None, None),
         ("slurmctld-silent", None, None),
+        ("serving-door", "components", ["gpu_serving"]),
+        ("serving-port", None, None),
         ("driver-mismatch", None, None),
         ("key-missing", None, None),
     ],

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import json
 import os
+import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +29,8 @@ from gpu_stack.components.gpu_serving import (
 from gpu_stack.components.gpu_workspace import allocation
 from gpu_stack.host import digests
 from gpu_stack.host.context import Context, Result
+
+from tests.served import Quiet, serving
 
 MNIST: dict[str, Any] = {
     "name": "mnist",
@@ -54,6 +61,7 @@ def test_an_entry_gets_its_defaults() -> None:
     [
         ({"name": "a_b"}, '"a_b" is no name of a model'),
         ({"name": "Mnist"}, "no name of a model"),
+        ({"name": "door"}, "door names what leads to the models"),
         ({"token": "geheim-geheim-geheim"}, "expected it in gpu_serving_tokens"),
         ({"batch": "geheim"}, 'the unknown word "batch"'),
         ({"models": "srv/models"}, "models is the model's directory"),
@@ -96,6 +104,26 @@ def test_a_gpu_of_a_workspace_is_not_a_models_as_well() -> None:
     with pytest.raises(ValueError, match=r"port 8501 is said twice \(workspace ada"):
         entries.refuse_clashes(models, [{**ada, "gpus": [1], "port": 8501}])
     entries.refuse_clashes(models, [{**ada, "gpus": [1]}])
+
+
+def test_a_port_and_the_path_of_the_front_door_are_not_a_models_as_well() -> None:
+    models = entries.checked([{**MNIST, "port": 80, "grpc_port": 8443}])
+    serving = {"name": "serving", "gpus": "none", "port": 8801}
+    door = {"gpu_front_door_name": "gpu07.example.org", "gpu_front_door_port": 443}
+    entries.refuse_clashes(models, [], door)
+    entries.refuse_clashes(models, [serving], {"gpu_front_door_redirect": True})
+    for more, words in (
+        (
+            {"gpu_front_door_port": 8443},
+            r"port 8443 is said twice \(the front door and model mnist",
+        ),
+        ({"gpu_front_door_redirect": True}, r"port 80 is said twice \(the front door"),
+        ({"gpu_front_door_tls": "acme"}, r"port 80 is said twice \(the front door"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            entries.refuse_clashes(models, [], {**door, **more})
+    with pytest.raises(ValueError, match="the front door has /serving/ for models"):
+        entries.refuse_clashes(models, [serving], door)
 
 
 def test_an_image_is_named_by_its_digest_or_its_id() -> None:
@@ -174,6 +202,14 @@ def test_the_door_asks_for_each_models_own_token() -> None:
     assert "disable_symlinks on from=/srv/tflite;" in ways
 
 
+def test_no_model_is_named_like_the_file_that_is_asked_for() -> None:
+    """What a request matched would stand where nginx looks whether its token is right."""
+    ways = door_files.paths({"file": {"address": "172.30.0.2", "files": "/srv/tflite"}})
+    captured = re.findall(r"\?<(\w+)>", ways)
+    assert captured == ["gpu_served_file"]
+    assert not any(name.startswith(door_files.variable("")) for name in captured)
+
+
 # a model's directory
 
 
@@ -204,6 +240,12 @@ def test_the_tensorflow_that_saved_a_model_is_read() -> None:
         assert saved_model.release_of(other) is None
 
 
+def test_a_release_of_a_million_digits_is_none() -> None:
+    """int() of it would keep the run busy for hours."""
+    assert saved_model.release_of(saved("9" * 1_000_000 + ".1.0")) is None
+    assert saved_model.release_of(saved("2." + "9" * 5000 + ".0")) is None
+
+
 def test_a_model_of_a_newer_tensorflow_is_newer() -> None:
     assert saved_model.is_newer("2.12.0", "2.9.3")
     assert not saved_model.is_newer("2.9.0", "2.9.3")
@@ -225,13 +267,39 @@ def versions(root: Path, *numbers: str) -> Context:
 def test_the_newest_version_is_the_one_that_is_judged(tmp_path: Path) -> None:
     host = versions(tmp_path, "1", "10", "9", "copying", "08")
     seen = saved_model.look(host, "/srv/models/mnist")
-    assert seen == {"there": True, "newest": 10, "file": True, "tensorflow": "2.9.3"}
+    whole = {"there": True, "crowded": False, "newest": 10, "file": True, "tensorflow": "2.9.3"}
+    assert seen == whole
     (tmp_path / "srv/models/mnist/10/saved_model.pb").unlink()
     os.mkfifo(tmp_path / "srv/models/mnist/10/saved_model.pb")
     assert saved_model.look(host, "/srv/models/mnist")["file"] is False
     assert saved_model.look(host, "/srv/nothing") == {
-        "there": False, "newest": None, "file": False, "tensorflow": None,
+        "there": False, "crowded": False, "newest": None, "file": False, "tensorflow": None,
     }  # fmt: skip
+
+
+def test_odd_names_are_no_versions_and_no_error(tmp_path: Path) -> None:
+    odd = ("\u00b2", "\u0665", " 7", "-1", "1.5", "9" * 19, "9" * 200, "a\nb", "1\n")
+    host = versions(tmp_path, "0003", *odd)
+    (tmp_path / "srv/models/mnist/8").write_text("no directory")
+    (tmp_path / "srv/models/mnist/9").symlink_to("9")
+    os.mkfifo(tmp_path / "srv/models/mnist/10")
+    assert saved_model.versions(host, "/srv/models/mnist") == {3: "0003"}
+    seen = saved_model.look(host, "/srv/models/mnist")
+    assert (seen["newest"], seen["tensorflow"]) == (3, "2.9.3")
+    # Nanoseconds since 1970 are a version too.
+    versions(tmp_path, "1700000000000000000")
+    assert saved_model.newest(host, "/srv/models/mnist") == 1700000000000000000
+
+
+def test_a_directory_of_millions_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_model, "MOST", 3)
+    host = versions(tmp_path, "1", "2", "3")
+    assert saved_model.look(host, "/srv/models/mnist")["crowded"] is False
+    versions(tmp_path, "4")
+    assert saved_model.look(host, "/srv/models/mnist")["crowded"] is True
+    assert len(host.listdir("/srv/models/mnist", 2)) == 2
 
 
 def test_what_its_user_can_not_read_is_named(tmp_path: Path) -> None:
@@ -240,6 +308,9 @@ def test_what_its_user_can_not_read_is_named(tmp_path: Path) -> None:
     assert obstacles.directory(host, entry)["closed"] is None
     (tmp_path / "srv/models/mnist/1").chmod(0o750)
     assert obstacles.directory(host, entry)["closed"] == "/srv/models/mnist/1"
+    (tmp_path / "srv/models/mnist/1").rename(tmp_path / "srv/models/mnist/001")
+    assert obstacles.directory(host, entry)["closed"] == "/srv/models/mnist/001"
+    (tmp_path / "srv/models/mnist/001").rename(tmp_path / "srv/models/mnist/1")
     own = {**entry, "user": f"{os.geteuid() or 65534}:{os.getegid() or 65534}"}
     if os.geteuid():
         assert obstacles.directory(host, own)["closed"] is None
@@ -282,6 +353,17 @@ def test_a_version_that_does_not_load_is_named_with_the_one_that_serves() -> Non
     assert asking.judged(status(v3=("AVAILABLE", ""), v2=("END", "")), 3) == (False, None)
 
 
+def test_what_failed_before_is_no_fault_of_what_serves() -> None:
+    states = status(v3=("END", "bad"), v4=("AVAILABLE", ""))
+    assert asking.judged(states, 4) == (False, None)
+    # It came after the directory was read.
+    assert asking.judged(states, 3) == (False, None)
+    assert asking.judged(status(v3=("END", "bad"), v4=("LOADING", "")), 4)[0] is True
+    # No directory, so not the newest version on the disk; TensorFlow Serving tries it all the same.
+    wrong = asking.judged(status(v9=("END", "bad"), v4=("LOADING", "")), 4)[1]
+    assert wrong == "version 9 does not load: bad; no version serves"
+
+
 def test_a_version_that_loads_is_waited_for() -> None:
     states = status(v3=("LOADING", ""), v2=("AVAILABLE", ""))
     wait, wrong = asking.judged(states, 3)
@@ -293,19 +375,57 @@ def test_a_version_that_loads_is_waited_for() -> None:
 def test_an_answer_of_something_else_has_no_versions() -> None:
     for answer in (None, [], {"model_version_status": 7}, {"model_version_status": [3, {}]}):
         assert asking.versions(answer) == {}
+    for version in ("\u00b2", "\u0665", "9" * 5000, 1.5, True, None, [], "1\n", -3):
+        rows = [{"version": version, "state": "AVAILABLE"}]
+        assert asking.versions({"model_version_status": rows}) == {}, version
 
 
-def test_predictions_are_compared_by_shape_and_within_tolerance() -> None:
-    assert prediction.close([[1.0, 2]], [[1.0005, 2]])
-    assert prediction.close(float("nan"), float("nan"))
-    for wanted, said in (
-        ([[1.0]], [1.0]),
-        ([1.0, 2.0], [1.0]),
-        ([1.0], [1.2]),
-        (["a"], ["b"]),
-        ([1.0], None),
-    ):
-        assert not prediction.close(wanted, said), (wanted, said)
+class Dripping(Quiet, http.server.BaseHTTPRequestHandler):
+    """Answers a byte at a time, for as long as somebody listens; its connection ends the answer."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(b" ")
+                time.sleep(0.1)
+
+
+def test_an_answer_that_never_ends_is_cut() -> None:
+    begun = time.monotonic()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dripping)
+    with serving(server):
+        found = asking.ask("127.0.0.1", server.server_port, "/v1/models/mnist", patience=1)
+    assert found == (None, None)
+    assert time.monotonic() - begun < 10
+
+
+def test_what_tensorflow_itself_says_is_the_models_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    (entry,) = entries.checked([MNIST])
+    told: list[list[str]] = []
+
+    def said(text: str) -> dict[str, Any]:
+        def limited(words: list[str], **_bounds: object) -> tuple[int, str, str]:
+            told.append(words)
+            return 0, text, ""
+
+        monkeypatch.setattr(prediction.programs, "limited", limited)
+        return prediction.expected(entry, "/srv/models/mnist/1", "python", "program")
+
+    whole = {"signature": "serving_default", "inputs": {"x": [1]}, "outputs": {"y": [2]}}
+    assert said("a warning\n" + json.dumps(whole)) == whole
+    for text in ("{}", "[]", "7", json.dumps({**whole, "outputs": []}), "[" * 100000, ""):
+        assert list(said(text)) == ["none"]
+    # More memory than the model may have, TensorFlow beside it, ends it and not the host.
+    assert f"MemoryMax={12 << 30}" in told[0]
+    deep: Any = 1.0
+    for _depth in range(2000):
+        deep = [deep]
+    answer = {**whole, "outputs": {"y": deep}}
+    monkeypatch.setattr(asking, "ask", lambda *_words: (200, {"outputs": deep}))
+    wrong = prediction.compared(entry, "172.30.0.2", answer)
+    assert wrong == "its prediction is nested too deeply"
 
 
 def test_each_model_has_two_addresses_that_stay() -> None:
@@ -335,16 +455,30 @@ def recorded(root: Path, **change: Any) -> None:
         "files": {unit: digests.of_text(text)},
         **change,
     }
+    token = "0123456789abcdef"  # noqa: S105
+    ways = door_files.texts({"mnist": record}, {"mnist": token})
     for path, content in (
         (unit, text),
         (places.WANTS + places.unit("mnist", "a"), ""),
+        (places.PORT_WANTS + places.port_unit("mnist", "rest"), ""),
         (places.folder("mnist") + "/serving.json", json.dumps(record)),
-        (places.folder("mnist") + "/token", "0123456789abcdef"),
+        (places.folder("mnist") + "/token", token),
+        *ways.items(),
+        ("/proc/net/tcp", listens(8501)),
     ):
         place = root / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(content)
-        place.chmod(0o644)
+        place.chmod(0o600 if path in (places.DOOR_TOKENS, PATH_OF_TOKEN) else 0o644)
+
+
+PATH_OF_TOKEN = places.folder("mnist") + "/token"
+
+
+def listens(port: int, uid: int = 0) -> str:
+    """/proc/net/tcp of a host where somebody listens on a port of 127.0.0.1."""
+    row = f"0: 0100007F:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000"
+    return f"  sl  local_address ...\n   {row} {uid:5} 0 {10000 + uid} 1 0000000000000000 100\n"
 
 
 def plan(root: Path, listing: str | None = "mnist rev1\n", **options: Any) -> list[Any]:
@@ -393,8 +527,68 @@ def test_damage_is_named(tmp_path: Path) -> None:
     recorded(tmp_path)
     (tmp_path / (places.WANTS + places.unit("mnist", "a")).lstrip("/")).unlink()
     assert plan(tmp_path)[0][1] == "not enabled"
-    (tmp_path / "etc/gpu-serving/mnist/token").unlink()
+    recorded(tmp_path)
+    (tmp_path / (places.PORT_WANTS + places.port_unit("mnist", "rest")).lstrip("/")).unlink()
+    assert plan(tmp_path)[0][1] == "not enabled"
+    recorded(tmp_path)
+    (tmp_path / PATH_OF_TOKEN.lstrip("/")).chmod(0o644)
+    assert plan(tmp_path)[0][1] == f"mode 0644 of {PATH_OF_TOKEN}"
+    (tmp_path / PATH_OF_TOKEN.lstrip("/")).unlink()
     assert plan(tmp_path)[0][1] == "no token"
+
+
+def test_a_port_that_systemd_does_not_hold_is_damage(tmp_path: Path) -> None:
+    for text in ("", listens(8501, uid=1000)):
+        recorded(tmp_path)
+        (tmp_path / "proc/net/tcp").write_text(text)
+        assert plan(tmp_path)[0][1] == "port 8501 not held"
+
+
+def test_a_container_that_a_cut_off_run_left_is_damage(tmp_path: Path) -> None:
+    recorded(tmp_path)
+    left = places.unit("mnist", "b")
+    (tmp_path / places.UNITS_PLACE.lstrip("/") / left).write_text("[Unit]\n")
+    (row,) = plan(tmp_path)
+    assert (row[1], row[3]) == ("twice", f"a run was cut off before it ended {left}")
+
+
+def test_damage_of_the_ways_of_the_front_door_is_named(tmp_path: Path) -> None:
+    def ways(change: Callable[[Path], object], path: str) -> list[Any]:
+        recorded(tmp_path)
+        change(tmp_path / path.lstrip("/"))
+        (row,) = plan(tmp_path)
+        assert (row[0], row[2]) == (path, "as written")
+        return [row[1]]
+
+    assert ways(Path.unlink, places.DOOR_PATHS) == ["absent"]
+    assert ways(lambda path: path.write_text("map"), places.DOOR_TOKENS) == ["other content"]
+    assert ways(lambda path: path.chmod(0o644), places.DOOR_TOKENS) == ["mode 0644"]
+    recorded(tmp_path)
+    (tmp_path / places.DOOR_PATHS.lstrip("/")).unlink()
+    assert [row[0] for row in plan(tmp_path, gpu_servings=[])] == ["model mnist"]
+
+
+def test_a_port_in_use_is_somebody_elses_where_systemd_does_not_hold_it(tmp_path: Path) -> None:
+    recorded(tmp_path)
+    (entry,) = entries.checked([MNIST])
+    (more,) = entries.checked([{**MNIST, "name": "bert", "port": 8502}])
+    host, tcp = Context(root=str(tmp_path)), tmp_path / "proc/net/tcp"
+    assert obstacles.used_ports(host, [entry, more]) == []
+    tcp.write_text(listens(8502))
+    assert obstacles.used_ports(host, [entry, more]) == [8502]
+    tcp.write_text(listens(8501, uid=1000))
+    assert obstacles.used_ports(host, [entry]) == [8501]
+    # Who opens another address of this machine beside it hinders nobody.
+    tcp.write_text(listens(8501, uid=1000) + listens(8501).partition("\n")[2])
+    assert obstacles.used_ports(host, [entry]) == []
+
+
+def test_what_people_have_of_the_gpus_is_seen(tmp_path: Path) -> None:
+    for name, text in (("ada", "[0, 1]"), ("bob", '"all"'), ("eve", "no json")):
+        place = tmp_path / "etc/gpu-workspace" / name / "gpus.json"
+        place.parent.mkdir(parents=True)
+        place.write_text(text)
+    assert obstacles.kept_gpus(Context(root=str(tmp_path))) == {"ada": [0, 1]}
 
 
 def test_a_model_that_is_no_longer_wished_goes(tmp_path: Path) -> None:
@@ -420,3 +614,5 @@ def test_a_person_who_asks_for_a_number_gets_no_gpu_of_a_model(
     assert allocation.asked_for([ada], []) == {"ada": [0]}
     with pytest.raises(ValueError, match="ada asks for 2 GPUs, and 1 of the host's 2 are left"):
         allocation.asked_for([{**ada, "gpus": 2}], [MNIST])
+    with pytest.raises(ValueError, match="model mnist gets all GPUs, and ada some of them"):
+        allocation.asked_for([ada], [{**MNIST, "gpus": "all"}])

@@ -55,8 +55,8 @@ def test_a_node_gets_its_share() -> None:
         ([1, 2], [person("ada", [2])], 0, "GPU 2 is promised twice, to Slurm and to ada"),
         (2, [person("ada", [3])], 4, "GPU 3 is promised twice, to Slurm and to ada"),
         (2, [person("ada", 3)], 4, "ada asks for 3 GPUs, and Slurm leaves 2 of 4"),
-        (2, [person("ada", 2), person("bob", 1)], 4, "workspaces are promised 3 GPUs, and Slurm"),
-        (2, [person("ada", 2), person("bob", [0])], 4, "workspaces are promised 3 GPUs"),
+        (2, [person("ada", 2), person("bob", 1)], 4, "ada, bob are promised 3 GPUs, and Slurm"),
+        (2, [person("ada", 2), person("bob", [0])], 4, "ada, bob are promised 3 GPUs"),
         ("all", [person("ada", "none")], 2, None),
         (0, [person("ada", "all")], 2, None),
         (2, [person("ada", 2), person("bob", "none")], 4, None),
@@ -91,10 +91,7 @@ def fault(**values: Any) -> str | None:
 
 
 def test_an_inventory_that_promises_a_gpu_twice_is_refused() -> None:
-    assert (
-        fault()
-        == "Slurm gives out all GPUs of the host, and ada would get some of them in workspaces"
-    )
+    assert fault() == "Slurm gives out all GPUs of the host, and ada would get some of them"
     assert fault(slurm_gpus=2, gpu_count=2) == "ada asks for 1 GPUs, and Slurm leaves 0 of 2"
     assert fault(slurm_gpus=3, gpu_count=2) == "slurm_gpus is 3, and this host has 2 GPUs"
     for values in (

@@ -137,6 +137,7 @@ COMPONENTS = (
         spoken="the served models",
         locked=False,
         state=False,
+        doctor=60,
     ),
     # Absent by default, so that its own differ takes it away: to ask for its removal costs a host.
     Component("slurm", "Slurm", "slurm", locked=False, state=False, doctor=60),

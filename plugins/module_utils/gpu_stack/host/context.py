@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import fnmatch
+import itertools
 import os
 import re
 import signal
@@ -307,10 +308,16 @@ class Context(object):
         except OSError:
             return None
 
-    def listdir(self, path: str) -> list[str]:
+    def listdir(self, path: str, most: int | None = None) -> list[str]:
+        """Names of a directory's entries, sorted; no more than `most`, whichever they are."""
         real = self._real(path)
+        if real is None:
+            return []
         try:
-            return [] if real is None else sorted(os.listdir(real))
+            if most is None:
+                return sorted(os.listdir(real))
+            with os.scandir(real) as entries:
+                return sorted(entry.name for entry in itertools.islice(entries, most))
         except OSError:
             return []
 

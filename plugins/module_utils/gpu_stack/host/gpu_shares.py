@@ -1,6 +1,6 @@
-"""Which of a host's GPUs Slurm gives out, and which are left to workspaces. Pure.
+"""Which of a host's GPUs Slurm gives out, and which are left to workspaces and models. Pure.
 
-Here and not with a component: two of them ask, and neither is to carry the other to a host.
+Here and not with a component: three of them ask, and neither is to carry the other to a host.
 """
 
 from __future__ import annotations
@@ -67,18 +67,17 @@ def promised(options: dict[str, Any]) -> Any:
 
 
 def clash(value: Any, people: Sequence[dict[str, Any]], count: int = 0) -> str | None:
-    """Why Slurm and the workspaces can't both have what they are promised; None where they can.
+    """Why Slurm and the others can't both have what they are promised; None where they can.
 
-    people: {name, gpus, shared} each. count: how many GPUs the host has, 0 where nobody knows yet.
+    people: those with workspaces, and models: {name, gpus, shared} each. count: how many GPUs the
+    host has, 0 where nobody knows yet.
     """
     asking = [person for person in people if person["gpus"] not in ("none", 0, [])]
     if value == 0 or not asking:
         return None
     if value == ALL:
         who = _some([person["name"] for person in asking])
-        return (
-            f"Slurm gives out all GPUs of the host, and {who} would get some of them in workspaces"
-        )
+        return f"Slurm gives out all GPUs of the host, and {who} would get some of them"
     everything = [person["name"] for person in asking if person["gpus"] == "all"]
     if everything:
         return f"{everything[0]} gets all GPUs of the host, and Slurm would give out {_of(value)}"
@@ -113,8 +112,8 @@ def _in_numbers(theirs: list[int], asking: Sequence[dict[str, Any]], count: int)
         for person in alone
     ]
     if sum(sums) > left:
-        return "workspaces are promised {0} GPUs, and Slurm leaves {1} of {2}".format(
-            sum(sums), left, count
+        return "{0} are promised {1} GPUs, and Slurm leaves {2} of {3}".format(
+            _some([person["name"] for person in alone]), sum(sums), left, count
         )
     return None
 

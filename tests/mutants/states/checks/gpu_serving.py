@@ -19,7 +19,13 @@ def served() -> dict[str, Any]:
     data["probe"]["front_door"] = {"page": page, "paths": {}, "plain": 400}
     versions = [{"version": "2", "state": "AVAILABLE", "error": ""}]
     data["probe"]["served_models"] = {
-        "mnist": {"unit": "active", "versions": versions, "door": 401}
+        "mnist": {
+            "unit": "active",
+            "port": "active",
+            "versions": versions,
+            "there": ["2", "3"],
+            "door": 401,
+        }
     }
     return data
 
@@ -39,6 +45,12 @@ def states() -> Iterator[State]:
             "a unit begins again and again",
             {f"{model}/unit": "activating"},
             "mnist: its unit is activating",
+        ),
+        (
+            runs,
+            "systemd does not hold the port",
+            {f"{model}/port": "failed"},
+            "mnist: its port's unit is failed",
         ),
         (
             available,

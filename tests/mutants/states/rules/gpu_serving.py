@@ -9,6 +9,8 @@ from typing import Any
 from check_states import fresh
 from rule_states import GIB, PRE, State, machine
 
+from . import gpu_front_door, slurm
+
 
 def bare(found: dict[str, Any]) -> None:
     found["state"]["gpu_serving"] = {"version": None, "models": {}, "running": {}}
@@ -19,7 +21,7 @@ def served() -> dict[str, Any]:
     """The machine, which is to serve two models; made up."""
     data = machine()
     data["found"]["gpus"] = [{"index": n, "device": "0x1eb8"} for n in range(2)]
-    good = {"there": True, "newest": 2, "file": True, "tensorflow": "2.9.3"}
+    good = {"there": True, "crowded": False, "newest": 2, "file": True, "tensorflow": "2.9.3"}
     good |= {"closed": None, "files": True}
     data["found"]["preflight"]["servings"] = {
         "docker": True,
@@ -27,6 +29,7 @@ def served() -> dict[str, Any]:
         "memory": 4 * GIB,
         "models": {"bert": good, "mnist": copy.deepcopy(good)},
         "swapped": {},
+        "kept": {},
     }
     data["options"]["gpu_workspaces"] = []
     uids: dict[str, Any] = {"users": {}, "taken": {}, "homes": {}, "root": None}
@@ -37,6 +40,7 @@ def served() -> dict[str, Any]:
             "models": "/srv/models/mnist",
             "gpus": [0],
             "port": 8501,
+            "shared": False,
             "files": "",
             "tensorrt": False,
         },
@@ -49,6 +53,42 @@ def served() -> dict[str, Any]:
             "memory": "4g",
         },
     ]
+    return data
+
+
+@fresh
+def led() -> dict[str, Any]:
+    """The machine that is to serve two models, behind a front door."""
+    data = served()
+    data["found"]["state"]["gpu_front_door"].update(
+        gpu_front_door.doored()["found"]["state"]["gpu_front_door"]
+    )
+    data["options"] |= {
+        "gpu_front_door_name": "gpu01.example.org",
+        "gpu_front_door_redirect": False,
+    }
+    return data
+
+
+@fresh
+def divided() -> dict[str, Any]:
+    """The machine that is to serve two models, and to be a node of Slurm's."""
+    data = served()
+    node = slurm.clustered()
+    data["found"]["state"]["slurm"].update(node["found"]["state"]["slurm"])
+    names = ("slurm_state", "slurm_cluster", "slurm_compute", "slurm_controller")
+    data["options"] |= {name: node["options"][name] for name in names}
+    data["options"]["slurm_gpus"] = []
+    return data
+
+
+@fresh
+def serving_before() -> dict[str, Any]:
+    """The machine, which serves a model already, with a TensorFlow of another lock."""
+    data = served()
+    image = data["options"]["gpu_serving_image"] = "sha256:" + "a" * 64
+    record = {"settings": {"image": image}, "release": "2.12"}
+    data["found"]["state"]["gpu_serving"]["models"] = {"mnist": {"record": record}}
     return data
 
 
@@ -68,6 +108,10 @@ def list_states() -> Iterator[State]:
     rule = "serving-list"
     words = ("gpu_servings: mnist: port is a port of the host", "provision explain gpu_servings")
     yield State(rule, "a value is out of its form", {MODELS + "0/port": 0}, words, **HERE)
+    door, plain = {**HERE, "base": led}, "options/gpu_front_door_redirect"
+    words = ("port 80 is said twice (the front door and model mnist)",)
+    yield State(rule, "a port is the door's", {MODELS + "0/port": 80, plain: True}, words, **door)
+    yield State(rule, "the door does not open it", {MODELS + "0/port": 80}, **door)
     words = ("port 8801 is said twice (workspace ada and model mnist)",)
     same = {MODELS + "0/port": 8801, "options/gpu_workspaces": [{**ADA, "gpus": "none"}]}
     yield State(rule, "a port is a workspace's", same, words, **HERE)
@@ -91,6 +135,11 @@ def model_states() -> Iterator[State]:
             "its directory is missing",
             {MNIST + "there": False},
             "the model mnist is to come from /srv/models/mnist, and there is no such directory",
+        ),
+        (
+            "it has everything else in it as well",
+            {MNIST + "crowded": True},
+            "/srv/models/mnist of the model mnist has more than 10000 entries",
         ),
         (
             "there is no version",
@@ -120,6 +169,14 @@ def model_states() -> Iterator[State]:
     yield State(rule, "a newer one saved it", {saved: "2.12.0"}, words, **HERE)
     yield State(rule, "an older one did", {saved: "2.4.1"}, **HERE)
     yield State(rule, "it does not say", {saved: None}, **HERE)
+    rule, before = "serving-image-release", {"base": serving_before, "only": ("tensorflow",)}
+    record = "found/state/gpu_serving/models/mnist/record/"
+    words = ("models are served by TensorFlow 2.12, and the lock's is 2.9.3: mnist", "by -e")
+    yield State(rule, "another lock's image serves", {}, words, **before)
+    yield State(rule, "this lock's does", {record + "release": "2.9"}, **before)
+    yield State(rule, "nobody asked the image", {record + "release": ""}, **before)
+    other = {"options/gpu_serving_image": "sha256:" + "b" * 64}
+    yield State(rule, "another image is wished for", other, **before)
     rule, why = "serving-swapped", "/data/ada/m: /data/ada belongs to uid 1000"
     words = ("a directory of the model mnist can be swapped for a link", why, "/srv/models/mnist")
     theirs = {SEEN + "swapped": {"mnist": why, "other": "x"}}
@@ -138,6 +195,27 @@ def room_states() -> Iterator[State]:
     counted = {"options/gpu_workspaces": [{**ADA, "gpus": 1}]}
     yield State(rule, "none is left for a workspace", counted, words, **HERE)
     yield State(rule, "one is", {**counted, gpus: "none"}, **HERE)
+    gone = {**served()["options"], "nvidia_container_toolkit_state": "absent"}
+    words = ("docker will know no GPUs", "have some: bert, mnist", "leave the toolkit")
+    yield State(rule, "the toolkit is to go", {"options": gone}, words, **HERE)
+    none = [{**model, "gpus": "none"} for model in gone["gpu_servings"]]
+    yield State(rule, "nobody needs it", {"options": {**gone, "gpu_servings": none}}, **HERE)
+    words = ("GPU 0 is promised twice, to Slurm and to model mnist",)
+    nodes, theirs = {**HERE, "base": divided}, "options/slurm_gpus"
+    yield State(rule, "Slurm gives it out", {theirs: [0]}, words, **nodes)
+    idle = {theirs: [0], "options/slurm_compute": False}
+    yield State(rule, "no job of Slurm's runs here", idle, **nodes)
+    uuid = "GPU-11111111-2222-3333-4444-555555555555"
+    yield State(rule, "a model names it by UUID", {gpus: [uuid]}, **HERE)
+    words = ("GPU 0 of the model mnist is ada's now, who asked for 1", "give the model another")
+    has = {**counted, MODELS + "1/gpus": "none", SEEN + "kept": {"ada": [0]}}
+    yield State(rule, "somebody has been given it", has, words, **HERE)
+    both = {
+        "options/gpu_workspaces": [{**ADA, "gpus": 1, "shared": True}],
+        MODELS + "0/shared": True,
+    }
+    yield State(rule, "both share it", {**has, **both}, **HERE)
+    yield State(rule, "somebody has the other", {**has, SEEN + "kept": {"ada": [1]}}, **HERE)
     yield State(rule, "each has its own", {}, **HERE)
     rule = "serving-memory"
     words = ("may use 4096 MiB together, and this host has 4095 MiB", "give less memory")

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 
 from ...change import change, is_touched
-from ...host import digests, file_state, mapping
+from ...host import digests, file_state, listening, mapping
 from ...type_checking import TYPE_CHECKING
 from ..gpu_workspace.program import docker_words
-from . import entries, places, wished
+from . import door_files, entries, places, wished
 
 if TYPE_CHECKING:
     from typing import Any
@@ -48,23 +48,54 @@ def running(context: Context) -> dict[str, str] | None:
     return docker_words.revisions(answer.out) if answer.rc == 0 else None
 
 
+def record_of(context: Context, name: str) -> dict[str, Any] | None:
+    """What a run recorded of a model; None without."""
+    return mapping.of(context.read(f"{places.folder(name)}/{places.RECORD}"))
+
+
 def model(context: Context, name: str) -> dict[str, Any]:
-    """The files of a served model; of its token only the hash."""
-    place = places.folder(name) + "/"
-    record = mapping.of(context.read(place + places.RECORD))
-    token = context.read(place + "token")
-    seen = {
+    """The files of a served model; of its token only the hash.
+
+    `unheld`: the ports that systemd does not hold for it. `left`: the unit of a container that a
+    cut off run has not ended.
+    """
+    path = places.folder(name) + "/token"
+    record, token = record_of(context, name), context.read(path)
+    seen: dict[str, Any] = {
         "record": record,
         "token": digests.of_text(token) if token else None,
-        "files": {},
+        "files": {path: file_state.fault(context, path, 0o600)},
         "enabled": False,
+        "unheld": [],
+        "left": None,
     }
     if record is not None:
-        paths = record.get("files") or {}
-        seen["files"] = {path: _file(context, path, paths[path]) for path in sorted(paths)}
-        unit = places.unit(name, record.get("slot") or "a")
-        seen["enabled"] = context.lstat(places.WANTS + unit) is not None
+        files = record.get("files") or {}
+        seen["files"].update({one: _file(context, one, files[one]) for one in sorted(files)})
+        seen.update(_units(context, name, record))
     return seen
+
+
+def _units(context: Context, name: str, record: dict[str, Any]) -> dict[str, Any]:
+    """{enabled, unheld, left} as `model` has them."""
+    entry, slot = (record.get("settings") or {}).get("entry") or {}, record.get("slot") or "a"
+    wants = [places.WANTS + places.unit(name, slot)]
+    wants += [
+        places.PORT_WANTS + places.port_unit(name, what)
+        for what in places.PORTS
+        if places.PORTS[what][0] in entry
+    ]
+    other = places.unit(name, places.other(slot))
+    return {
+        "enabled": all(context.lstat(path) is not None for path in wants),
+        "unheld": [port for port in entries.ports(entry) if not holds(context, port)],
+        "left": other if context.lstat(f"{places.UNITS_PLACE}/{other}") is not None else None,
+    }
+
+
+def holds(context: Context, port: int) -> bool:
+    """Whether systemd, or else a program of root's, listens on a port of the host."""
+    return "0" in listening.sockets(context, port).values()
 
 
 def _file(context: Context, path: str, sha256: str) -> str | None:
@@ -72,25 +103,39 @@ def _file(context: Context, path: str, sha256: str) -> str | None:
     data = context.read_bytes(path)
     if data is None:
         return "absent"
-    mode = 0o600 if path == places.DOOR_TOKENS else file_state.MODE
     if hashlib.sha256(data).hexdigest() != sha256:
         return "other content"
-    return file_state.fault(context, path, mode)
+    return file_state.fault(context, path, file_state.MODE)
+
+
+def door(context: Context, records: dict[str, dict[str, Any]]) -> dict[str, str | None]:
+    """{path: what is wrong, or None} of the files by which the front door leads to models."""
+    tokens = {name: context.read(places.folder(name) + "/token") or "" for name in records}
+    texts = door_files.texts(records, tokens)
+    seen: dict[str, str | None] = {}
+    for path, mode in ((places.DOOR_TOKENS, 0o600), (places.DOOR_PATHS, 0o644)):
+        text = context.read(path)
+        wrong = "absent" if text is None else "other content"
+        seen[path] = file_state.fault(context, path, mode) if text == texts[path] else wrong
+    return seen
 
 
 def look(context: Context) -> dict[str, Any]:
-    """{version, models, running, shared}; the last two only where a model is wished for.
+    """{version, models, running, door}; the last two only where a model is wished for.
 
     The version is the number of models, for receipts and reports.
     """
     names = recorded(context)
+    models = {name: model(context, name) for name in names}
     state: dict[str, Any] = {
         "version": str(len(names)) if names else None,
-        "models": {name: model(context, name) for name in names},
+        "models": models,
         "running": {},
     }
     if wished.models(context.options):
+        records = {name: models[name]["record"] for name in names if models[name]["record"]}
         state["running"] = running(context) if names else {}
+        state["door"] = door(context, records) if records else {}
     return state
 
 
@@ -112,17 +157,30 @@ def fault(
     token = (options.get("gpu_serving_digests") or {}).get(name)
     if token is not None and seen["token"] != token:
         return "another token", "gpu_serving_tokens has changed"
-    for path in sorted(seen["files"]):
-        if seen["files"][path] is not None:
-            return "{0} of {1}".format(seen["files"][path], path), "a run wrote it another way"
-    if not seen["enabled"]:
-        return "not enabled", "it would not come back after a reboot"
+    wrong = _fault_of_files(seen)
+    if wrong is not None:
+        return wrong
     if runs is None:
         return "unknown", "docker does not answer"
     if name not in runs:
         return "not running", "its container is not there"
     if runs[name] != seen["record"].get("revision"):
         return "runs as before", "its container was started with other settings"
+    return None
+
+
+def _fault_of_files(seen: dict[str, Any]) -> tuple[str, str] | None:
+    """As `fault`, for a model's files, units and ports."""
+    for path in sorted(seen["files"]):
+        if seen["files"][path] is not None:
+            return "{0} of {1}".format(seen["files"][path], path), "a run wrote it another way"
+    if seen["left"] is not None:
+        return "twice", "a run was cut off before it ended {0}".format(seen["left"])
+    if not seen["enabled"]:
+        return "not enabled", "it would not come back after a reboot"
+    if seen["unheld"]:
+        ports = ", ".join(map(str, seen["unheld"]))
+        return f"port {ports} not held", "another program could open it, and be asked"
     return None
 
 
@@ -148,6 +206,12 @@ def differ(_stack: Stack, state: State, options: Options) -> Changes:
         other = fault(name, models[name], state["models"].get(name), state, options)
         if other is not None:
             changes.append(change(NAME, "model " + name, other[0], "as wished", other[1]))
+    faults = (models and state.get("door")) or {}
+    changes += [
+        change(NAME, path, faults[path], "as written", "the front door leads to models by it")
+        for path in sorted(faults)
+        if faults[path] is not None
+    ]
     return changes
 
 

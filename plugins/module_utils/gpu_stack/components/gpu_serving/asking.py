@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import re
 import socket
 import threading
 
@@ -12,8 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 PATIENCE = 30.0
-# Bytes of an answer; predictions of large models can be long.
-SAID = 16 << 20
+# Bytes of an answer; predictions of large models can be long, states are not.
+SAID, STATED = 16 << 20, 1 << 20
+NUMBER = re.compile(r"[0-9]{1,19}")
 
 
 def ask(
@@ -21,31 +24,36 @@ def ask(
 ) -> tuple[int | None, Any]:
     """(status, JSON) of an answer; None where nothing answers, or no JSON.
 
-    The server is not trusted: at most `patience` seconds for the whole answer, and SAID bytes.
+    The server is not trusted: at most `patience` seconds to connect and as many for the whole
+    answer, and SAID bytes.
     """
     connection = http.client.HTTPConnection(address, port, timeout=patience)
-    end = threading.Timer(patience, lambda: _cut(connection))
-    end.daemon = True
-    end.start()
+    end = None
     try:
+        connection.connect()
+        # Of an answer that ends with its connection http.client gives the socket away.
+        end = threading.Timer(patience, _cut, [connection.sock])
+        end.daemon = True
+        end.start()
         data = None if body is None else json.dumps(body).encode()
         connection.request("GET" if data is None else "POST", path, body=data)
         response = connection.getresponse()
-        text = response.read(SAID)
+        text = response.read(STATED if data is None else SAID)
         return response.status, json.loads(text.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None, None
     except (OSError, http.client.HTTPException):
         return None, None
     finally:
-        end.cancel()
+        if end is not None:
+            end.cancel()
         connection.close()
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
+def _cut(stream: socket.socket) -> None:
     """Ends a connection whose answer takes too long."""
-    if connection.sock is not None:
-        connection.sock.shutdown(socket.SHUT_RDWR)
+    with contextlib.suppress(OSError):  # it has just ended
+        stream.shutdown(socket.SHUT_RDWR)
 
 
 def versions(answer: Any) -> dict[int, tuple[str, str]]:
@@ -53,13 +61,18 @@ def versions(answer: Any) -> dict[int, tuple[str, str]]:
     rows = answer.get("model_version_status") if isinstance(answer, dict) else None
     states: dict[int, tuple[str, str]] = {}
     for row in rows if isinstance(rows, list) else []:
-        if not isinstance(row, dict) or not str(row.get("version")).isdigit():
+        if not isinstance(row, dict) or NUMBER.fullmatch(str(row.get("version"))) is None:
             continue
         status = row.get("status")
         status = status if isinstance(status, dict) else {}
         error = "" if status.get("error_code") == "OK" else str(status.get("error_message") or "")
         states[int(row["version"])] = (str(row.get("state")), plain(error))
     return states
+
+
+def serving(states: dict[int, tuple[str, str]]) -> int | None:
+    """The newest version that is served; None where none is."""
+    return max((one for one in states if states[one][0] == "AVAILABLE"), default=None)
 
 
 def plain(text: str) -> str:
@@ -70,19 +83,21 @@ def plain(text: str) -> str:
 def judged(states: dict[int, tuple[str, str]], newest: int | None) -> tuple[bool, str | None]:
     """(whether to wait on, what is wrong) of a model's versions; None where the newest is served.
 
-    `newest` is the number of the newest version on the disk.
+    `newest` is the number of the newest version on the disk; a newer one may have come since. What
+    became of older ones says nothing: TensorFlow Serving lists them for as long as it runs.
     """
-    serves = sorted(number for number in states if states[number][0] == "AVAILABLE")
-    if newest is not None and newest in serves:
+    serves = serving(states)
+    if newest is not None and serves is not None and serves >= newest:
         return False, None
     failed = [
         "version {0} does not load: {1}".format(number, states[number][1] or "no reason is said")
         for number in sorted(states)
-        if states[number][0] == "END" and (states[number][1] or number == newest)
+        if states[number][0] == "END"
+        and (number == newest or (states[number][1] and number > (newest or 0)))
     ]
-    still = f"version {serves[-1]} still serves" if serves else "no version serves"
+    still = "no version serves" if serves is None else f"version {serves} still serves"
     if newest is None:
-        return False, (None if serves else "its directory has no version")
+        return False, ("its directory has no version" if serves is None else None)
     if failed:
         return False, "; ".join([*failed, still])
     return True, f"version {newest} is not loaded yet; {still}"

@@ -18,18 +18,21 @@ from ..gpu_front_door.renewal import programs as door_programs
 from ..gpu_front_door.renewal.state import nginx_runs
 from ..gpu_workspace.program import command, docker, docker_words, files, programs
 from ..gpu_workspace.program.places import RefusedError
-from . import asking, current, door_files, network, places, proof, saved_model, units, wished
+from . import current, door_files, entries, network, places, proof, units, wished
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Mapping
 
 PROXIES = ("/usr/lib/systemd/systemd-socket-proxyd", "/lib/systemd/systemd-socket-proxyd")
 
 
-def fulfil(wish: dict[str, Any], seen: dict[str, Any], image: str, patience: float) -> list[str]:
+def fulfil(
+    wish: dict[str, Any], seen: dict[str, Any], image: dict[str, str], patience: float
+) -> list[str]:
     """Changes the models that differ from the wish, by what `current.look` saw; their names.
 
-    RefusedError for those that do not come up; whatever served before serves still.
+    `image`: its name in docker, and the TensorFlow that it has as "2.9". RefusedError for models
+    that do not come up; whatever served before serves still.
     """
     models = {entry["name"]: entry for entry in wished.models(wished.options(wish)).values()}
     for name in seen["gone"]:
@@ -37,21 +40,23 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any], image: str, patience: flo
     if not models:
         forget_all()
         return []
-    host = current.context(wish)
-    allocated = current.gpus(wish)
-    chosen = network.made()
     changed, wrong = [], []
+    if seen["changes"]:
+        options = dict(wished.options(wish), gpu_serving_image=image["image"])
+        allocated, chosen = current.gpus(wish), network.made()
+        _free_ports([models[name] for name in seen["changes"]])
     for name in sorted(seen["changes"]):
         _token(name, (wish["tokens"] or {}).get(name))
-        entry = models[name]
+        gpus = models[name]["gpus"]
         try:
             _swap(
                 {
                     "name": name,
-                    "settings": wished.settings(entry, dict(host.options, gpu_serving_image=image)),
-                    "gpus": command.gpu_words(allocated[name]),
+                    "settings": wished.settings(models[name], options),
+                    # A UUID is docker's to look up: the index of its GPU may be another tomorrow.
+                    "gpus": command.gpu_words(gpus if isinstance(gpus, list) else allocated[name]),
                     "indices": allocated[name],
-                    "newest": saved_model.newest(host, entry["models"]),
+                    "release": image["release"],
                     "chosen": chosen,
                     "patience": patience,
                 }
@@ -67,8 +72,7 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any], image: str, patience: flo
 
 def record_of(name: str) -> dict[str, Any]:
     """What a run recorded of a model; {} without."""
-    record = files.data(f"{places.folder(name)}/{places.RECORD}")
-    return record if isinstance(record, dict) else {}
+    return gpu_serving.record_of(current.context(current.NOTHING), name) or {}
 
 
 def names() -> list[str]:
@@ -80,9 +84,8 @@ def _token(name: str, given: str | None) -> None:
     """A model's token: the one that was given, the one that is there, or a new one."""
     path = places.folder(name) + "/token"
     os.makedirs(files.inside(places.folder(name)), mode=0o700, exist_ok=True)
-    token = given or files.text(path) or secrets.token_hex(24)
-    if token != files.text(path):
-        files.put(path, token, 0o600)
+    # Written anew where it is the same: its mode may be another.
+    files.put(path, given or files.text(path) or secrets.token_hex(24), 0o600)
 
 
 def _swap(wish: dict[str, Any]) -> None:
@@ -111,26 +114,25 @@ def _swap(wish: dict[str, Any]) -> None:
     if former and not _fit_together(record, wish["indices"], settings["entry"]):
         programs.call(["systemctl", "stop", places.unit(name, former)], timeout=120)
     programs.call(["systemctl", "restart", "--no-block", places.unit(name, slot)])
-    wrong = serves(name, slot, addresses[slot], wish["newest"], wish["patience"])
+    until = time.time() + wish["patience"]
+    wrong = proof.served(name, settings["entry"], addresses[slot], slot, until)[0]
     if wrong is not None:
-        _end(name, slot)
-        still = ""
-        if former:
-            programs.call(["systemctl", "start", "--no-block", places.unit(name, former)])
-            still = "; the former one serves on"
-        raise RefusedError(wrong + still)
-    programs.must(
-        programs.call(["systemctl", "enable", places.unit(name, slot)]), "systemctl enable"
-    )
-    ways = _lead_ports(name, settings["entry"], addresses[slot])
-    paths = {path, *ways}
+        raise RefusedError(wrong + _back(wish, slot, record))
+    try:
+        programs.must(
+            programs.call(["systemctl", "enable", places.unit(name, slot)]), "systemctl enable"
+        )
+        ways = _lead_ports(name, settings["entry"], addresses[slot])
+    except RefusedError as error:
+        raise RefusedError(f"{error}{_back(wish, slot, record)}") from None
     record = {
         "settings": settings,
+        "release": wish["release"],
         "gpus": wish["indices"],
         "slot": slot,
         "addresses": addresses,
         "revision": revision,
-        "files": {one: _sha256(one) for one in sorted(paths)},
+        "files": {one: _sha256(one) for one in sorted({path, *ways})},
     }
     files.put(
         f"{places.folder(name)}/{places.RECORD}",
@@ -142,6 +144,27 @@ def _swap(wish: dict[str, Any]) -> None:
         _end(name, former)
 
 
+def _back(wish: dict[str, Any], slot: str, record: dict[str, Any]) -> str:
+    """Ends what was just started; the former one serves on, if there is one: the words for it."""
+    name = wish["name"]
+    _end(name, slot)
+    former = record.get("slot")
+    if not former:
+        _close_ports(name)
+        return ""
+    programs.call(["systemctl", "start", "--no-block", places.unit(name, former)])
+    try:
+        _lead_ports(name, record["settings"]["entry"], record["addresses"][former])
+    except RefusedError as error:
+        return f"; the former one serves on, and not at its port: {error}"
+    if record.get("gpus") != wish["indices"]:
+        # Workspaces were changed before, and one may have got them.
+        gpus = record.get("gpus") or ["none"]
+        listed = gpus if isinstance(gpus, str) else ", ".join(map(str, gpus))
+        return f"; the former one serves on, with its former GPUs ({listed})"
+    return "; the former one serves on"
+
+
 def _fit_together(record: dict[str, Any], indices: Any, entry: dict[str, Any]) -> bool:
     """Whether the former container and a new one have room on the GPUs that both have."""
     former = record.get("gpus")
@@ -149,20 +172,6 @@ def _fit_together(record: dict[str, Any], indices: Any, entry: dict[str, Any]) -
     # Without a share TensorFlow takes all that is free.
     shares = (record["settings"]["entry"]["gpu_memory"] or 1) + (entry["gpu_memory"] or 1)
     return not shared or shares <= 1
-
-
-def serves(name: str, slot: str, address: str, newest: int | None, patience: float) -> str | None:
-    """Why a model does not serve its newest version; None where it does. Waits for it."""
-    until = time.time() + patience
-    while True:
-        _status, answer = asking.ask(address, places.REST, f"/v1/models/{name}", patience=5)
-        states = asking.versions(answer)
-        wait, wrong = asking.judged(states, newest)
-        if wrong is None:
-            return None
-        if (states and not wait) or time.time() > until:
-            return wrong if states else "it does not answer: " + proof.last_words(name, slot)
-        time.sleep(1)
 
 
 def _refuse_strangers(name: str, slot: str) -> None:
@@ -175,16 +184,29 @@ def _refuse_strangers(name: str, slot: str) -> None:
         )
 
 
+def _free_ports(changed: list[dict[str, Any]]) -> None:
+    """Closes the ports of models that another one is to have: two may exchange theirs."""
+    wanted = {port: entry["name"] for entry in changed for port in entries.ports(entry)}
+    for name in names():
+        entry = (record_of(name).get("settings") or {}).get("entry") or {}
+        if any(wanted.get(port, name) != name for port in entries.ports(entry)):
+            _close_ports(name)
+
+
 def _lead_ports(name: str, entry: dict[str, Any], address: str) -> list[str]:
     """systemd's sockets on the host's ports lead to this address; paths of their units."""
     proxy = next((path for path in PROXIES if os.path.exists(path)), PROXIES[0])
     ways = units.ways(entry, address, proxy)
-    _close_ports(name, keep=[unit for unit in ways if _unit_text(unit) == ways[unit]])
+    same = [unit for unit in ways if _unit_text(unit) == ways[unit]]
+    _close_ports(name, keep=same)
+    # Those that are the same as well: their modes may be others.
     for unit, text in ways.items():
         files.put(f"{places.UNITS_PLACE}/{unit}", text, 0o644)
     _reload_systemd()
     # One that leads to the former place; systemd starts it again for the next connection.
-    programs.call(["systemctl", "stop", *[unit for unit in ways if unit.endswith(".service")]])
+    relays = [unit for unit in ways if unit.endswith(".service") and unit not in same]
+    if relays:
+        programs.call(["systemctl", "stop", *relays])
     sockets = [unit for unit in ways if unit.endswith(".socket")]
     programs.must(programs.call(["systemctl", "enable", *sockets]), "systemctl enable")
     programs.must(programs.call(["systemctl", "start", *sockets]), "systemctl start")
@@ -201,10 +223,13 @@ def _close_ports(name: str, keep: list[str] | None = None) -> None:
         socket, service = (places.port_unit(name, what, kind) for kind in ("socket", "service"))
         if socket in (keep or []):
             continue
-        for unit in (socket, service):
-            if _unit_text(unit) is not None:
-                programs.call(["systemctl", "disable", "--now", unit], timeout=120)
-                os.unlink(files.inside(f"{places.UNITS_PLACE}/{unit}"))
+        there = [unit for unit in (socket, service) if _unit_text(unit) is not None]
+        if there:
+            # systemd knows a unit whose file somebody removed, and holds its port on.
+            programs.call(["systemctl", "stop", socket, service], timeout=120)
+            programs.call(["systemctl", "disable", *there])
+        for unit in there:
+            os.unlink(files.inside(f"{places.UNITS_PLACE}/{unit}"))
 
 
 def _end(name: str, slot: str) -> None:
@@ -235,40 +260,39 @@ def forget_all() -> None:
 
 
 def lead() -> None:
-    """The front door's nginx leads to the models that are here, where there is a door.
-
-    The ways name variables of the tokens' file, which nginx has to know: of the two files the one
-    with ways goes first and comes last.
-    """
-    models = {name: record_of(name) for name in names()}
-    models = {name: models[name] for name in models if models[name]}
-    tokens = {name: files.text(places.folder(name) + "/token") or "" for name in models}
-    before = [files.text(path) for path in (places.DOOR_TOKENS, places.DOOR_PATHS)]
-    after = [
-        door_files.tokens(tokens),
-        door_files.paths(
-            {
-                name: {
-                    "address": record["addresses"][record["slot"]],
-                    "files": record["settings"]["entry"]["files"],
-                }
-                for name, record in models.items()
-            }
-        ),
-    ]
-    if before == after:
+    """The front door's nginx leads to the models that are here, where there is a door."""
+    records = {name: record_of(name) for name in names()}
+    tokens = {name: files.text(places.folder(name) + "/token") or "" for name in records}
+    texts = door_files.texts({name: records[name] for name in records if records[name]}, tokens)
+    before = {path: files.text(path) for path in texts}
+    if before == texts and not current.door(current.context(current.NOTHING)):
         return
     os.makedirs(files.inside(places.DOOR), mode=0o755, exist_ok=True)
-    if before[1] is not None:
-        os.unlink(files.inside(places.DOOR_PATHS))
-    files.put(places.DOOR_TOKENS, after[0], 0o600)
-    files.put(places.DOOR_PATHS, after[1], 0o644)
+    _write_ways(texts)
     if files.data(door_paths.DOOR) and nginx_runs(current.context(current.NOTHING)):
         taken, error = nginx.takes()
         if not taken:
-            os.unlink(files.inside(places.DOOR_PATHS))
-            raise RefusedError(f"nginx rejects the ways to the models: {error.strip()[-400:]}")
+            _write_ways(before)
+            raise RefusedError(
+                "nginx rejects the ways to the models, and has the former ones again: "
+                f"{error.strip()[-400:]}"
+            )
         door_programs.must(nginx.reload(), "systemctl reload nginx")
+
+
+def _write_ways(texts: Mapping[str, str | None]) -> None:
+    """Writes the door's two files, or removes one without a text.
+
+    The ways name variables of the tokens' file, which nginx has to know: of the two the one with
+    ways goes first and comes last.
+    """
+    for path in (places.DOOR_PATHS, places.DOOR_TOKENS):
+        if os.path.lexists(files.inside(path)):
+            os.unlink(files.inside(path))
+    for path, mode in ((places.DOOR_TOKENS, 0o600), (places.DOOR_PATHS, 0o644)):
+        text = texts[path]
+        if text is not None:
+            files.put(path, text, mode)
 
 
 def _reload_systemd() -> None:

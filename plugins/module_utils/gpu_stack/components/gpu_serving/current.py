@@ -8,7 +8,7 @@ from .. import gpu_serving
 from ..gpu_workspace import allocation
 from ..gpu_workspace.program import files, handed_gpus, people_list, programs, settings
 from ..gpu_workspace.program.places import RefusedError
-from . import entries, obstacles, wished
+from . import entries, obstacles, saved_model, wished
 
 if TYPE_CHECKING:
     from typing import Any
@@ -27,7 +27,11 @@ def context(wish: dict[str, Any]) -> Context:
 
 
 def look(wish: dict[str, Any]) -> dict[str, Any]:
-    """{changes: {name: why}, gone: names}; changes nothing. RefusedError for what can't be done."""
+    """{changes: {name: why}, gone: names, door: paths}; changes nothing.
+
+    `door`: the files by which the front door leads to models and which are not as they should be.
+    RefusedError for what can't be done.
+    """
     models = {entry["name"]: entry for entry in entries.checked(wish["servings"])}
     _refuse_tokens(wish["tokens"], models)
     host = context(wish)
@@ -35,6 +39,7 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
     seen: dict[str, Any] = {
         "changes": {},
         "gone": [name for name in recorded if name not in models],
+        "door": [],
     }
     if not models:
         return seen
@@ -47,11 +52,20 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
         wrong = gpu_serving.fault(name, entry, present, state, host.options)
         if wrong is not None:
             seen["changes"][name] = wrong[0] or "absent"
+    seen["door"] = door(host)
     changed = [models[name] for name in seen["changes"]]
     _refuse_directories(host, models, changed)
     for port in obstacles.used_ports(host, changed):
         raise RefusedError(f"port {port} is in use by something else on this host")
     return seen
+
+
+def door(host: Context) -> list[str]:
+    """The door's files that are not as the models that are here need them."""
+    found = {name: gpu_serving.record_of(host, name) or {} for name in gpu_serving.recorded(host)}
+    records = {name: found[name] for name in found if found[name]}
+    seen = gpu_serving.door(host, records) if records else {}
+    return sorted(path for path in seen if seen[path] is not None)
 
 
 def _refuse_tokens(tokens: dict[str, Any], models: dict[str, Any]) -> None:
@@ -77,18 +91,22 @@ def _refuse_directories(
         raise RefusedError(f"a directory of the model {name} can be swapped for a link: {why}")
     for entry in changed:
         found = obstacles.directory(host, entry)
-        if found["newest"] is None or found["closed"] or not found["files"]:
-            raise RefusedError(
-                "{0}, of the model {1}, {2}".format(
-                    entry["models"],
-                    entry["name"],
-                    "is not to be read by uid {0}: {1}".format(entry["user"], found["closed"])
-                    if found["closed"]
-                    else "or its files are missing"
-                    if not found["files"]
-                    else "has no version, as {0}/1/saved_model.pb".format(entry["models"]),
-                )
-            )
+        why = _unfit(entry, found)
+        if why is not None:
+            raise RefusedError("{models}, of the model {name}, {0}".format(why, **entry))
+
+
+def _unfit(entry: dict[str, Any], found: dict[str, Any]) -> str | None:
+    """Why nothing can be served of a directory; None: something can."""
+    if found["crowded"]:
+        return f"has more than {saved_model.MOST} entries"
+    if found["closed"]:
+        return "is not to be read by uid {0}: {1}".format(entry["user"], found["closed"])
+    if not found["files"]:
+        return "or its files are missing"
+    if found["newest"] is None:
+        return "has no version, as {0}/1/saved_model.pb".format(entry["models"])
+    return None
 
 
 def gpus(wish: dict[str, Any]) -> dict[str, Any]:

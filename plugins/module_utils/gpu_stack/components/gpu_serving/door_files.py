@@ -47,9 +47,10 @@ location ^~ /serving/{name}/v1/ {{
     proxy_pass http://{address}:{port}/v1/;
 }}
 """
-# Who may write there may put a link to what nginx can read: none is followed.
+# Who may write there may put a link to what nginx can read: none is followed. The name of what was
+# asked for is a variable as well, and has to be none of `variable`'s.
 FILES = """\
-location ~ "^/serving/{name}/files/(?<gpu_serving_file>[A-Za-z0-9._-]+\\.tflite)$" {{
+location ~ "^/serving/{name}/files/(?<gpu_served_file>[A-Za-z0-9._-]+\\.tflite)$" {{
     if (${variable} = 0) {{
         add_header WWW-Authenticate Bearer always;
         return 401;
@@ -59,7 +60,7 @@ location ~ "^/serving/{name}/files/(?<gpu_serving_file>[A-Za-z0-9._-]+\\.tflite)
     }}
     disable_symlinks on from={files};
     default_type application/octet-stream;
-    alias {files}/$gpu_serving_file;
+    alias {files}/$gpu_served_file;
 }}
 """
 
@@ -67,6 +68,18 @@ location ~ "^/serving/{name}/files/(?<gpu_serving_file>[A-Za-z0-9._-]+\\.tflite)
 def variable(name: str) -> str:
     """nginx's variable of a model: a name has no underscore, so no two have the same."""
     return "gpu_serving_" + name.replace("-", "_")
+
+
+def texts(records: dict[str, dict[str, Any]], tokens_of: dict[str, str]) -> dict[str, str]:
+    """{path: text} of both files; `records`: serving.json of each model."""
+    models: dict[str, dict[str, Any]] = {}
+    for name, record in records.items():
+        entry = (record.get("settings") or {}).get("entry") or {}
+        address = (record.get("addresses") or {}).get(record.get("slot"))
+        if address:
+            models[name] = {"address": address, "files": entry.get("files") or ""}
+    known = {name: tokens_of.get(name) or "" for name in models}
+    return {places.DOOR_TOKENS: tokens(known), places.DOOR_PATHS: paths(models)}
 
 
 def tokens(tokens_of: dict[str, str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ..gpu_workspace.program import people_list, traits
+from . import places
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ def _entry(number: int, entry: Any) -> dict[str, Any]:
         "no name of a model; expected small letters, digits and -, with a letter first, 31 at most"
     )
     name = people_list.name_of(number, entry, NAME, "mnist", form)
+    if places.folder(name) == places.DOOR:
+        raise ValueError(
+            f"entry {number}: {name} names what leads to the models; expected another name"
+        )
     for key in sorted(entry, key=str):
         people_list.refuse_key(name, key, KEYS, "gpu_serving_tokens")
     for key in NEEDED:
@@ -145,18 +150,39 @@ def _apart(entries: list[dict[str, Any]]) -> None:
     people_list.refuse_promised_twice(people_list.takers_of(entries))
 
 
-def refuse_clashes(entries: list[dict[str, Any]], people: list[dict[str, Any]]) -> None:
-    """ValueError where a model and a workspace have the same port, or the same GPU unshared."""
-    owners = {port: person["name"] for person in people for port in traits.ports(person)}
+def refuse_clashes(
+    entries: list[dict[str, Any]], people: list[dict[str, Any]], options: Any = None
+) -> None:
+    """ValueError for what a model and a workspace, or the front door, can't both have.
+
+    That is a port, a GPU unshared, and the door's path of the models. `options`: the host's, of
+    which the door's count.
+    """
+    owners = {
+        port: "workspace " + person["name"] for person in people for port in traits.ports(person)
+    }
+    doors = _door_ports(options or {})
+    owners.update(dict.fromkeys(doors, "the front door"))
     for entry in entries:
         for port in ports(entry):
             if port in owners:
                 raise ValueError(
-                    "port {0} is said twice (workspace {1} and model {2})".format(
+                    "port {0} is said twice ({1} and model {2})".format(
                         port, owners[port], entry["name"]
                     )
                 )
+    if doors and entries and any(person["name"] == "serving" for person in people):
+        raise ValueError("the front door has /serving/ for models, and a person of that name")
     people_list.refuse_promised_twice(people + people_list.takers_of(entries))
+
+
+def _door_ports(options: Any) -> list[int]:
+    """The ports of the front door that is wished for; none without one."""
+    if not options.get("gpu_front_door_name"):
+        return []
+    plain = options.get("gpu_front_door_redirect") is True
+    plain = plain or options.get("gpu_front_door_tls") == "acme"
+    return [options.get("gpu_front_door_port") or 443] + ([80] if plain else [])
 
 
 def image_fault(image: str) -> str | None:

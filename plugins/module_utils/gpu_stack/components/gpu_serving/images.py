@@ -45,8 +45,9 @@ def bring(params: dict[str, Any]) -> str:
     return reference
 
 
-def try_release(reference: str, gpus: Any, wanted: str) -> None:
-    """Refuses an image that is not TensorFlow Serving of the wanted release, before it is used.
+def try_release(reference: str, gpus: Any, wanted: str) -> str:
+    """The image's TensorFlow as "2.9". RefusedError for an image that is not TensorFlow Serving of
+    the wanted release, before it is used.
 
     With GPUs, for the image's program may be linked against the driver's library.
     """
@@ -66,3 +67,4 @@ def try_release(reference: str, gpus: Any, wanted: str) -> None:
             f"the image {reference} has TensorFlow {said.group(1)}, and the lock {wanted}: name "
             f"one of TensorFlow Serving {wanted}"
         )
+    return said.group(1)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import stat
 
 from ...host import listening
 from ...type_checking import TYPE_CHECKING
-from .. import gpu_serving
+from .. import gpu_serving, gpu_workspace
 from ..gpu_workspace import obstacles as of_workspaces
 from ..gpu_workspace import workspace_users
+from ..gpu_workspace.program import places as of_people
 from ..gpu_workspace.program import traits
 from . import entries, saved_model, wished
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def stands_in_the_way(context: Context, changes: Changes) -> dict[str, Any]:
-    """{docker, ports, memory, models, swapped} of the host, for the models that change."""
+    """{docker, ports, memory, models, swapped, kept} of the host, for the models that change."""
     models = wished.models(context.options)
     names = [name for name in gpu_serving.touched(changes) if name in models]
     return {
@@ -29,6 +31,7 @@ def stands_in_the_way(context: Context, changes: Changes) -> dict[str, Any]:
         "memory": of_workspaces.memory(context),
         "models": {name: directory(context, models[name]) for name in names},
         "swapped": swapped(context, models),
+        "kept": kept_gpus(context),
     }
 
 
@@ -36,10 +39,29 @@ def used_ports(context: Context, models: list[dict[str, Any]]) -> list[int]:
     """The ports that these models need and something else uses."""
     held = set()
     for name in gpu_serving.recorded(context):
-        record = gpu_serving.model(context, name)["record"] or {}
+        record = gpu_serving.record_of(context, name) or {}
         held.update(entries.ports((record.get("settings") or {}).get("entry") or {}))
     wanted = sorted(port for entry in models for port in entries.ports(entry))
-    return [port for port in wanted if port not in held and listening.sockets(context, port)]
+    return [
+        port
+        for port in wanted
+        if listening.sockets(context, port)
+        # A model's own, while systemd holds it: a user may have opened it in systemd's absence.
+        and not (port in held and gpu_serving.holds(context, port))
+    ]
+
+
+def kept_gpus(context: Context) -> dict[str, list[int]]:
+    """{person: indices} of the GPUs that people have at this moment, whatever they asked for."""
+    kept: dict[str, list[int]] = {}
+    for name in gpu_workspace.recorded_people(context):
+        try:
+            indices = json.loads(context.read(of_people.folder(name) + "/gpus.json") or "null")
+        except ValueError:
+            continue
+        if isinstance(indices, list):
+            kept[name] = indices
+    return kept
 
 
 def swapped(context: Context, models: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -68,10 +90,10 @@ def _closed(context: Context, entry: dict[str, Any]) -> str | None:
     In the container nothing above the model's directory is in the way.
     """
     uid, gid = traits.numbers(entry["user"])
-    numbers = saved_model.versions(context, entry["models"])
+    names = saved_model.versions(context, entry["models"])
     paths: list[str] = [entry["models"]]
-    paths += [f"{paths[0]}/{numbers[-1]}"] if numbers else []
-    paths += [f"{paths[-1]}/{saved_model.FILE}"] if numbers else []
+    paths += [f"{paths[0]}/{names[max(names)]}"] if names else []
+    paths += [f"{paths[-1]}/{saved_model.FILE}"] if names else []
     for path in paths:
         info = context.stat(path)
         if info is None:

@@ -14,6 +14,8 @@ REVISION = "gpu-serving.revision"
 NETWORK = "gpu-servings"
 # TensorFlow Serving's own ports, at the container's address alone.
 REST, GRPC = 8501, 8500
+# {what a port of the host is for: (its word in an entry, the port that it leads to)}
+PORTS = {"rest": ("port", REST), "grpc": ("grpc_port", GRPC)}
 INSIDE = "/models"
 # What nginx of the front door reads: who has which token, and where each model is.
 DOOR = PLACE + "/door"

@@ -15,15 +15,19 @@ if TYPE_CHECKING:
 # Between a processor and a GPU, whose matrix products have 10 bits of mantissa (TF32) since Ampere.
 RELATIVE, ABSOLUTE = 1e-2, 1e-3
 SECONDS = 300
+# Bytes of memory that TensorFlow itself takes beside a model.
+OF_TENSORFLOW = 4 << 30
 # What TensorFlow says of a model, in bytes.
 SAID = 16 << 20
 
 
-def expected(entry: dict[str, Any], version: int, python: str, program: str) -> dict[str, Any]:
-    """What TensorFlow's own answer is: {signature, inputs, outputs}, or {none: why}.
+def expected(entry: dict[str, Any], path: str, python: str, program: str) -> dict[str, Any]:
+    """What TensorFlow's own answer is of the version at `path`: {signature, inputs, outputs}, or
+    {none: why}.
 
     Whoever writes a model can have its graph read and write files: it is loaded by the model's
-    user, in a place without network, homes and GPUs, which can write nothing but its own /tmp.
+    user, in a place without network, homes and GPUs, which can write nothing but its own /tmp, with
+    no more memory than the model's own and TensorFlow's.
     """
     uid, gid = traits.numbers(entry["user"])
     # systemd's own users need a name; this one is a number.
@@ -34,10 +38,12 @@ def expected(entry: dict[str, Any], version: int, python: str, program: str) -> 
         *("TasksMax=4096", "InaccessiblePaths=-" + places.PLACE),
         "BindReadOnlyPaths=" + entry["models"],
     )
+    memory = traits.size(entry["memory"])
+    if memory is not None:
+        limits += (f"MemoryMax={memory + OF_TENSORFLOW}", "MemorySwapMax=0")
     sandbox = [word for limit in limits for word in ("--property", limit)]
     environment = ("env", "-i", "HOME=/tmp", "PATH=/usr/bin:/bin", "CUDA_VISIBLE_DEVICES=-1",
                    "TF_CPP_MIN_LOG_LEVEL=3")  # fmt: skip
-    path = "{0}/{1}".format(entry["models"], version)
     code, out, error = programs.limited(
         ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", *sandbox, *user, *environment,
          python, "-I", "-c", program, path],
@@ -52,7 +58,12 @@ def expected(entry: dict[str, Any], version: int, python: str, program: str) -> 
     if code or not isinstance(answer, dict):
         said = (error.strip().splitlines() or [f"status {code}"])[-1]
         return {"none": "TensorFlow itself fails: " + asking.plain(said)}
-    return answer
+    if "none" in answer:
+        return {"none": asking.plain(str(answer["none"]))}
+    # Its graph ran in that program: what it says is the model's word.
+    whole = [answer.get("inputs"), answer.get("outputs"), answer.get("signature")]
+    fit = [isinstance(one, kind) for one, kind in zip(whole, (dict, dict, str))]  # noqa: B905  Python 3.7
+    return answer if all(fit) and whole[1] else {"none": "TensorFlow itself says nothing of it"}
 
 
 def compared(entry: dict[str, Any], address: str, answer: dict[str, Any]) -> str | None:
@@ -71,7 +82,11 @@ def compared(entry: dict[str, Any], address: str, answer: dict[str, Any]) -> str
     if not isinstance(outputs, dict):
         return "its prediction has no outputs"
     for name in sorted(wanted):
-        if not close(wanted[name], outputs.get(name)):
+        try:
+            same = close(wanted[name], outputs.get(name))
+        except RecursionError:
+            return "its prediction is nested too deeply"
+        if not same:
             return "it predicts {0} for {1}, and TensorFlow itself {2}".format(
                 _short(outputs.get(name)), asking.plain(name), _short(wanted[name])
             )

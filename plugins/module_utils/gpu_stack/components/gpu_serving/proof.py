@@ -30,15 +30,16 @@ def prove(records: dict[str, dict[str, Any]], params: dict[str, Any]) -> dict[st
     result: dict[str, Any] = {"proven": [], "versions": {}, "not_compared": {}}
     wrong = []
     for name in sorted(records):
-        entry = records[name]["settings"]["entry"]
-        address = records[name]["addresses"][records[name]["slot"]]
-        fault, version = served(name, entry, address, until)
+        record = records[name]
+        entry, slot = record["settings"]["entry"], record["slot"]
+        address = record["addresses"][slot]
+        fault, version = served(name, entry, address, slot, until)
         if fault is None and entry["compare"] and params["python"]:
-            answer = prediction.expected(entry, version, params["python"], params["program"])
-            if "none" in answer:
-                result["not_compared"][name] = answer["none"]
-            else:
-                fault = prediction.compared(entry, address, answer)
+            fault, why = _compared(entry, address, version, params)
+            if fault and served(name, entry, address, slot, until)[1] != version:
+                fault, why = None, "a newer version came meanwhile"
+            if why:
+                result["not_compared"][name] = why
         fault = fault or ways(name, entry)
         if fault is not None:
             wrong.append(f"{name}: {fault}")
@@ -50,8 +51,27 @@ def prove(records: dict[str, dict[str, Any]], params: dict[str, Any]) -> dict[st
     return result
 
 
-def served(name: str, entry: dict[str, Any], address: str, until: float) -> tuple[str | None, int]:
-    """(why a model does not serve its newest version or None, that version). Waits for it."""
+def _compared(
+    entry: dict[str, Any], address: str, version: int, params: dict[str, Any]
+) -> tuple[str | None, str | None]:
+    """(what differs of a prediction and TensorFlow's own, why that was not compared)."""
+    names = saved_model.versions(current.context(current.NOTHING), entry["models"])
+    if version not in names:
+        return None, f"version {version} is served, and its directory is gone"
+    path = "{0}/{1}".format(entry["models"], names[version])
+    answer = prediction.expected(entry, path, params["python"], params["program"])
+    if "none" in answer:
+        return None, answer["none"]
+    return prediction.compared(entry, address, answer), None
+
+
+def served(
+    name: str, entry: dict[str, Any], address: str, slot: str, until: float
+) -> tuple[str | None, int]:
+    """(why a model does not serve its newest version or None, what it serves). Waits for it.
+
+    The directory is its owner's, and may change at any time: it is read anew each time.
+    """
     host = current.context(current.NOTHING)
     while True:
         newest = saved_model.newest(host, entry["models"])
@@ -60,8 +80,8 @@ def served(name: str, entry: dict[str, Any], address: str, until: float) -> tupl
         wait, wrong = asking.judged(states, newest)
         if wrong is None or (states and not wait) or time.time() > until:
             if wrong is not None and not states:
-                wrong = "TensorFlow Serving does not answer"
-            return wrong, newest or 0
+                wrong = "it does not answer: " + last_words(name, slot)
+            return wrong, asking.serving(states) or 0
         time.sleep(1)
 
 

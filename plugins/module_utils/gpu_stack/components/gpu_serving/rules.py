@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ...change import is_touched
+from ...host import gpu_shares
 from ...rules import rules_of, some
 from ...type_checking import TYPE_CHECKING
-from .. import gpu_serving
+from .. import gpu_serving, gpu_workspace
 from ..gpu_workspace.program import people_list, traits
 from ..nvidia_container_toolkit.rules import docker_silent
 from . import entries, saved_model, wished
@@ -28,7 +30,7 @@ def serving_list(_facts: Facts, _changes: Changes, options: Options, _row: Row) 
     # An inventory is refused when it is rendered; this is for what comes by -e or a template.
     try:
         models = entries.checked(options.get("gpu_servings") or [])
-        entries.refuse_clashes(models, options.get("gpu_workspaces") or [])
+        entries.refuse_clashes(models, options.get("gpu_workspaces") or [], options)
     except ValueError as error:
         return [(f"gpu_servings: {error}", "`provision explain gpu_servings`")]
     return []
@@ -69,6 +71,12 @@ def serving_models(facts: Facts, _changes: Changes, options: Options, _row: Row)
                 "the model {0} is to come from {1}, and there is no such directory".format(
                     name, entry["models"]),
                 f"bring the model there first: {versions}",
+            ))  # fmt: skip
+        elif found["crowded"]:
+            reasons.append((
+                "{0} of the model {1} has more than {2} entries".format(
+                    entry["models"], name, saved_model.MOST),
+                f"name a directory that has nothing but the model's versions: {versions}",
             ))  # fmt: skip
         elif found["newest"] is None:
             reasons.append(
@@ -125,27 +133,97 @@ def serving_swapped(facts: Facts, _changes: Changes, options: Options, _row: Row
     ]
 
 
-def serving_gpu(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
+def serving_image_release(facts: Facts, _changes: Changes, options: Options, row: Row) -> Reasons:
+    # Another lock, a former one among them, leaves a model with the image that it has.
+    models, locked = wished.models(options), ((row or {}).get("tensorflow") or {}).get("version")
+    seen = facts["state"].get(gpu_serving.NAME, {}).get("models") or {}
+    records = {name: seen[name]["record"] or {} for name in sorted(models) if name in seen}
+    others = {
+        name: record["release"]
+        for name, record in records.items()
+        if locked
+        and record.get("release")
+        and (record.get("settings") or {}).get("image") == wished.image(options)
+        and not saved_model.is_same(record["release"], locked)
+    }
+    if not others:
+        return []
+    return [
+        (
+            "models are served by TensorFlow {0}, and the lock's is {1}: {2}".format(
+                next(iter(others.values())), locked, some(list(others))
+            ),
+            f"they serve on as they are; to change one, name an image of TensorFlow Serving "
+            f"{locked} (gpu_serving_image, by -e for this run alone)",
+        )
+    ]
+
+
+def serving_gpu(facts: Facts, changes: Changes, options: Options, _row: Row) -> Reasons:
     models = wished.models(options)
     if not models:
         return []
+    with_gpus = [name for name in sorted(models) if models[name]["gpus"] != "none"]
+    if with_gpus and options.get("nvidia_container_toolkit_state") == "absent":
+        why = (
+            "docker will know no GPUs (nvidia_container_toolkit_state is absent), and models are to"
+        )
+        return [(f"{why} have some: {some(with_gpus)}", "leave the toolkit, or say gpus: none")]
     # Imported only when needed: what it runs takes longer to load than the rest of the rules.
     from ..gpu_workspace import allocation
 
-    uuids = [gpu.get("uuid") or f"GPU {index}" for index, gpu in enumerate(facts["gpus"])]
+    count = len(facts["gpus"])
     people = [
         {"name": person["name"], "gpus": person["gpus"], "shared": person.get("shared", False)}
         for person in options.get("gpu_workspaces") or []
     ]
+    takers = people_list.takers_of(list(models.values()))
+    everybody = [_by_index(taker) for taker in people + takers]
     try:
-        allocation.allocated(people + people_list.takers_of(list(models.values())), uuids, {})
+        of_slurm = gpu_shares.of_slurm(gpu_shares.promised(options), count)
+    except ValueError:
+        of_slurm = []  # Slurm's own rule says it
+    hint = (
+        "indices count from 0; `nvidia-smi -L` lists them. A GPU is promised once, to a model, to "
+        "a workspace or to Slurm; where two of the first are meant, shared: true of both"
+    )
+    try:
+        promised = allocation.allocated(everybody, ["a GPU"] * count, {}, of_slurm)
     except ValueError as error:
-        hint = (
-            "indices count from 0; `nvidia-smi -L` lists them. A GPU is promised once, to a model "
-            "or to a workspace; where that is meant, shared: true of both"
-        )
         return [(str(error), hint)]
-    return []
+    # With a workspace's change its role gives everybody anew what the models leave.
+    moved = is_touched(changes, gpu_workspace.NAME)
+    return [] if moved else _kept_by_people(facts, people, takers, promised)
+
+
+def _by_index(taker: dict[str, Any]) -> dict[str, Any]:
+    """A taker without the GPUs that are named by UUID: which those are nvidia-smi knows alone."""
+    if not isinstance(taker["gpus"], list):
+        return taker
+    indices = [gpu for gpu in taker["gpus"] if people_list.is_whole(gpu)]
+    return dict(taker, gpus=indices or "none")
+
+
+def _kept_by_people(
+    facts: Facts, people: list[dict[str, Any]], takers: list[dict[str, Any]], promised: Any
+) -> Reasons:
+    """GPUs of models that people have who asked for a number: nobody is moved for a model."""
+    kept = _seen(facts).get("kept") or {}
+    counting = [person for person in people if people_list.is_whole(person["gpus"])]
+    return [
+        (
+            "GPU {0} of the {1} is {2}'s now, who asked for {3}".format(
+                index, taker["name"], person["name"], person["gpus"]
+            ),
+            "give the model another GPU, or say in gpu_workspaces which one {0} gets, as a list: "
+            "then both change in one run".format(person["name"]),
+        )
+        for taker in takers
+        for person in counting
+        for index in kept.get(person["name"]) or []
+        if not (taker["shared"] and person["shared"])
+        and (promised[taker["name"]] == "all" or index in promised[taker["name"]])
+    ]
 
 
 def serving_memory(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
@@ -180,17 +258,20 @@ def serving_tensorrt(_facts: Facts, _changes: Changes, options: Options, row: Ro
     ]
 
 
-RULES = rules_of(
-    gpu_serving.NAME,
-    stops={
-        "serving-list": serving_list,
-        "serving-docker": serving_docker,
-        "serving-port": serving_port,
-        "serving-models": serving_models,
-        "serving-release": serving_release,
-        "serving-swapped": serving_swapped,
-        "serving-gpu": serving_gpu,
-        "serving-memory": serving_memory,
-        "serving-tensorrt": serving_tensorrt,
-    },
+RULES = (
+    *rules_of(
+        gpu_serving.NAME,
+        stops={
+            "serving-list": serving_list,
+            "serving-docker": serving_docker,
+            "serving-port": serving_port,
+            "serving-models": serving_models,
+            "serving-release": serving_release,
+            "serving-swapped": serving_swapped,
+            "serving-gpu": serving_gpu,
+            "serving-memory": serving_memory,
+            "serving-tensorrt": serving_tensorrt,
+        },
+    ),
+    *rules_of("tensorflow", stops={}, warns={"serving-image-release": serving_image_release}),
 )

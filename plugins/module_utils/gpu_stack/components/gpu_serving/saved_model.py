@@ -18,38 +18,54 @@ if TYPE_CHECKING:
 FILE = "saved_model.pb"
 # The version stands behind the list of operations, which is some 100 KB.
 READ = 8 << 20
+# More than a model's directory has: whoever writes there could make millions of entries.
+MOST = 10000
+# Of a version, as TensorFlow Serving reads it: a whole number of 64 bits with a sign.
+NUMBER, LARGEST = re.compile(r"[0-9]{1,19}"), (1 << 63) - 1
+# Nobody's release has more digits; int() of a million would take hours.
+RELEASE = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9A-Za-z.+-]{1,40}")
 META_GRAPHS, META_INFO, TENSORFLOW_VERSION = 2, 1, 5
 BYTES = 2
 
 
-def versions(context: Context, models: str) -> list[int]:
-    """The numbers of the versions that are there, the newest last."""
-    names = [name for name in context.listdir(models) if re.fullmatch(r"[0-9]{1,18}", name)]
-    return sorted(int(name) for name in names if context.isdir(f"{models}/{name}"))
+def versions(context: Context, models: str) -> dict[int, str]:
+    """{number: name of its directory} of the versions that are there.
+
+    A name may have zeros before the number; of two with the same number the first counts.
+    """
+    return _numbered(context, models, context.listdir(models, MOST))
+
+
+def _numbered(context: Context, models: str, names: list[str]) -> dict[int, str]:
+    numbered: dict[int, str] = {}
+    for name in names:
+        # isdigit() takes a superscript for a digit, and int() does not.
+        is_number = NUMBER.fullmatch(name) is not None and int(name) <= LARGEST
+        if is_number and context.isdir(f"{models}/{name}"):
+            numbered.setdefault(int(name), name)
+    return numbered
 
 
 def newest(context: Context, models: str) -> int | None:
     """The number of the newest version; None without any."""
-    numbers = versions(context, models)
-    return numbers[-1] if numbers else None
+    return max(versions(context, models), default=None)
 
 
 def look(context: Context, models: str) -> dict[str, Any]:
-    """{there, newest, file, tensorflow} of a model's directory.
+    """{there, crowded, newest, file, tensorflow} of a model's directory.
 
-    `newest` is the number of the newest version; `file`: whether it has a SavedModel, of which
-    `tensorflow` says the release that saved it ("2.9.3"), where it can be read.
+    `crowded`: whether it has more than MOST entries. `newest` is the number of the newest version;
+    `file`: whether it has a SavedModel, of which `tensorflow` says the release that saved it
+    ("2.9.3"), where it can be read.
     """
-    numbers = versions(context, models)
-    seen: dict[str, Any] = {"there": context.isdir(models), "newest": None}
-    seen.update(file=False, tensorflow=None)
-    if numbers:
-        # The name may have zeros before the number; TensorFlow Serving reads that one as well.
-        name_of = next(
-            name for name in context.listdir(models) if name.isdigit() and int(name) == numbers[-1]
-        )
-        data = context.read_bytes(f"{models}/{name_of}/{FILE}", READ)
-        seen.update(newest=numbers[-1], file=data is not None)
+    names = context.listdir(models, MOST + 1)
+    numbered = _numbered(context, models, names)
+    seen: dict[str, Any] = {"there": context.isdir(models), "crowded": len(names) > MOST}
+    seen.update(newest=None, file=False, tensorflow=None)
+    if numbered:
+        number = max(numbered)
+        data = context.read_bytes(f"{models}/{numbered[number]}/{FILE}", READ)
+        seen.update(newest=number, file=data is not None)
         if data is not None:
             seen["tensorflow"] = release_of(data)
     return seen
@@ -62,7 +78,7 @@ def release_of(data: bytes) -> str | None:
             for info in _fields(meta_graph, META_INFO):
                 for text in _fields(info, TENSORFLOW_VERSION):
                     release = text.decode("ascii")
-                    if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9A-Za-z.+-]{1,40}", release):
+                    if RELEASE.fullmatch(release):
                         return release
     except (ValueError, IndexError):
         pass
@@ -112,6 +128,11 @@ def is_newer(saved: str | None, served: str | None) -> bool:
     if saved is None or served is None:
         return False
     return _minor(saved) > _minor(served)
+
+
+def is_same(release: str, other: str) -> bool:
+    """Whether two releases are of one minor version (2.9.3 and 2.9.1: yes)."""
+    return _minor(release) == _minor(other)
 
 
 def _minor(release: str) -> tuple[int, int]:

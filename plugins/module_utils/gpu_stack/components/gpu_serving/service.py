@@ -46,10 +46,10 @@ def present(
     params: dict[str, Any], wish: dict[str, Any], seen: dict[str, Any], dry: bool
 ) -> dict[str, Any]:
     """Makes the models as wished, or with `dry` says what would be done."""
-    names, gone = sorted(seen["changes"]), seen["gone"]
+    names, gone, door = sorted(seen["changes"]), seen["gone"], seen["door"]
     left = not wish["servings"] and files.text(places.DOOR_PATHS) is not None
     result: dict[str, Any] = {
-        "changed": bool(names or gone or left),
+        "changed": bool(names or gone or left or door),
         "models": names,
         "removed": gone,
         "tokens": places.folder("NAME/token"),
@@ -58,9 +58,11 @@ def present(
     }
     if dry or not result["changed"]:
         if result["changed"]:
-            result["summary"] = f"Would serve: {_listed(names)}; would end: {_listed(gone)}"
+            written = "; would write: " + ", ".join(door) if door else ""
+            words = f"Would serve: {_listed(names)}; would end: {_listed(gone)}{written}"
+            result["summary"] = words
         return result
-    image = wish["image"]
+    image, release = wish["image"], ""
     if names:
         if entries.image_fault(params["image"]) or not image:
             raise RefusedError(
@@ -70,11 +72,14 @@ def present(
             )
         image = images.bring(params)
         first = next(e for e in entries.checked(wish["servings"]) if e["name"] in names)
-        images.try_release(image, current.gpus(wish)[first["name"]], params["release"])
-    bring.fulfil(wish, seen, image, params["patience"])
+        gpus = current.gpus(wish)[first["name"]]
+        release = images.try_release(image, gpus, params["release"])
+    bring.fulfil(wish, seen, {"image": image, "release": release}, params["patience"])
     result["summary"] = "Serving: {0}. Ended: {1}. Tokens lie, for root alone, in {2}".format(
         _listed(names), _listed(gone), result["tokens"]
     )
+    if not names and not gone:
+        result["summary"] = "Written anew for the front door: " + _listed(door)
     return result
 
 

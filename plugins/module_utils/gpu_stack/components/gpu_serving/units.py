@@ -133,8 +133,7 @@ def container(
 def ways(entry: dict[str, Any], address: str, proxy: str) -> dict[str, str]:
     """{unit: text} of the ports of the host that lead to a model's container at `address`."""
     texts = {}
-    inner = {"rest": ("port", places.REST), "grpc": ("grpc_port", places.GRPC)}
-    for what, (key, port) in inner.items():
+    for what, (key, port) in places.PORTS.items():
         if key not in entry:
             continue
         words = {"name": entry["name"], "what": what}

@@ -109,6 +109,8 @@ def asked_for(
     if all(person["gpus"] == "none" for person in people):
         return allocated(people, [], {})
     takers, uuids = people_list.takers_of(models), handed_gpus.gpus()
+    # "all" of a model is of no index that `allocated` could compare.
+    people_list.refuse_promised_twice(people + takers)
     slurms = share.of_slurm(slurm, len(uuids))
     allocation = allocated(people + takers, uuids, kept(), slurms)
     return {person["name"]: allocation[person["name"]] for person in people}
