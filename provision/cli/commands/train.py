@@ -97,8 +97,12 @@ def train(
     running.check_fresh(request.project)
     done, view = _run(request, {**told, **action})
     if done.interrupted and view.job and told["gpu_train_script"] and not view.started:
-        # All of its workers or none: what has begun of it ends.
-        _stop(request, hosts, view.job)
+        # All of its workers or none: what has begun of it ends. Where nothing has, a job of this
+        # name is another one.
+        if view.begun:
+            _stop(request, hosts, view.job)
+        else:
+            say("Nothing was started.", err)
         view.job = ""
     elif done.interrupted and view.job:
         _interrupted(request, hosts, view.job)
@@ -142,17 +146,22 @@ class View:
 
     quiet: bool
     job: str = ""
-    # Whether a worker was heard of.
+    # Whether a worker was being started, and whether one was heard of.
+    begun: bool = False
     started: bool = False
     restarts: int = 0
 
     def on_event(self, event: Event) -> None:
         kind = event.get("event")
+        self.begun |= kind == "starting"
         self.started |= kind in {"line", "state"}
         if kind == "job":
             self.job = str(event.get("job") or "") if event.get("action") != "status" else ""
         elif kind == "line" and not self.quiet:
             say(f"{event['worker']} {event['host']}: {event['text']}")
+        elif kind == "note":
+            who = f"worker {event['worker']} on {event['host']}: " if "worker" in event else ""
+            say(f"{who}{event['text']}", err)
         elif kind == "state" and event.get("worker") == 0:
             history = event.get("restarts") or []
             for cause in history[self.restarts :]:
