@@ -21,6 +21,8 @@ ACTIONS = ("start", "follow", "status", "stop")
 COLLECTION = Path(__file__).resolve().parents[2]
 SUPERVISOR = COLLECTION / "plugins/module_utils/gpu_stack/training/supervisor"
 HELPER = COLLECTION / "playbooks/files/training/provision_train.py"
+# The script of a job that asks by which way workers reach each other.
+DIAGNOSE = COLLECTION / "playbooks/files/training/diagnose.py"
 EVENTS = "training-events.jsonl"
 # Bytes of a script; what is larger is data.
 LARGEST = 1 << 20
@@ -153,7 +155,10 @@ def started(
             "gpu_train_hosts names no hosts: a group, or a pattern as Ansible takes it"
         )
     places = [Path(os.environ.get("PWD") or "."), Path(str(known.get("playbook_dir") or "."))]
-    path, digest = script(known.get("gpu_train_script"), places)
+    diagnose = boolean(known.get("gpu_train_diagnose") or False, strict=False)
+    path, digest = script(DIAGNOSE if diagnose else known.get("gpu_train_script"), places)
+    # A worker that was killed says nothing of the ways.
+    restarts = 0 if diagnose else known.get("gpu_train_restarts", RESTARTS)
     communication = str(known.get("gpu_train_communication") or "AUTO").upper()
     if communication not in judge.COMMUNICATION:
         raise AskedError(
@@ -179,9 +184,7 @@ def started(
         "addresses": list(addresses.values()),
         "port": number("gpu_train_port", known.get("gpu_train_port") or judge.PORT, 1024, 65534),
         "communication": communication,
-        "restarts": number(
-            "gpu_train_restarts", known.get("gpu_train_restarts", RESTARTS), 0, 1_000_000
-        ),
+        "restarts": number("gpu_train_restarts", restarts, 0, 1_000_000),
         "final": str(known.get("gpu_train_final") or ""),
         "gpus": gpus(known.get("gpu_train_gpus")),
         "environment": environment(known.get("gpu_train_environment") or {}),

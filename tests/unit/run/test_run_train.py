@@ -149,6 +149,13 @@ def test_a_script_that_is_no_python_is_refused_before_a_host_is_asked(project: P
     assert project.asked == []
 
 
+def test_a_diagnosis_is_started_like_a_training(project: Project) -> None:
+    code, said = project.train(answers(), "gpu", "--diagnose")
+    assert code == 0, said
+    (script, other) = [one["given"] for one in project.asked if one["step"] == "start"]
+    assert script["script"] == other["script"] == "diagnose.py"
+
+
 def test_clocks_that_are_apart_are_said_and_the_job_is_started(project: Project) -> None:
     late = {**LOOK, "clock": 4e9}
     code, said = project.start({**answers(), "look": {"gpu01": LOOK, "gpu02": late}})
@@ -189,6 +196,8 @@ def test_a_job_is_come_back_to_and_stopped(project: Project) -> None:
         (["--script", "x.py", "--follow", "j"], "these do not go together"),
         (["gpu", "--script", "/nowhere/x.py"], "there is no such script"),
         (["--script", "x.py"], "on which hosts?"),
+        (["--diagnose"], "on which hosts?"),
+        (["gpu", "--diagnose", "--script", "x.py"], "these do not go together"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: list[str], said: str) -> None:

@@ -126,6 +126,13 @@ def test_what_can_not_be_is_named(script: Path, more: dict[str, Any], said: str)
     assert said in refused(script, **more)
 
 
+def test_a_diagnosis_is_a_job_of_our_own_script() -> None:
+    plan = asked("", gpu_train_diagnose=True, gpu_train_restarts=10)
+    assert (plan["script"], plan["restarts"]) == (str(training.DIAGNOSE), 0)
+    assert plan["job"].startswith("diagnose-")
+    assert "diagnose.py" in training.files(plan)
+
+
 def test_a_host_without_a_wish_is_named(script: Path) -> None:
     known = {"gpu_train_hosts": "all", "gpu_train_script": str(script)}
     with pytest.raises(training.AskedError, match=r"^web01: it has no gpu_stack$"):

@@ -56,9 +56,8 @@ def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_network_that_fails_for_a_while_ends_no_watching(followed: Any) -> None:
     lost = AnsibleConnectionFailure("ssh: timed out")
-    shown, ended = followed(
-        [news("one\n"), lost, lost, news("two\n", active=False), news(active=False)]
-    )
+    last = [news("two\n", active=False), news(active=False)]
+    shown, ended = followed([news("one\n"), lost, lost, *last])
     assert shown == ["0 gpu01: one", "0 gpu01: two"]
     assert ended["active"] is False
 

@@ -1,4 +1,4 @@
-"""What a supervisor keeps, and what it does when disks, ports and files are not as they should be."""
+"""What a supervisor keeps, and what it does with full disks, taken ports and old files."""
 
 from __future__ import annotations
 
