@@ -104,6 +104,13 @@ def test_a_folder_that_is_no_workers_names_no_unit(folder: Path, name: str) -> N
     assert told.find(str(folder), "j", "gpu02") is None
 
 
+def test_another_persons_folder_of_the_same_job_is_not_asked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert told.find(str(folder), "j", "gpu02") is None
+
+
 def test_another_person_can_not_change_what_the_unit_runs(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -58,6 +58,16 @@ def test_a_port_that_was_taken_after_the_look_ends_the_job_with_its_name(
     )  # fmt: skip
 
 
+def test_a_worker_whose_port_is_taken_is_not_started_and_says_so(tmp_path: Path) -> None:
+    with taken() as one:
+        port = one.getsockname()[1]
+        made = supervisor(tmp_path, ports=[port])
+        assert not made._prepare(0)
+        assert made.report()["trouble"] == f"port {port}: {os.strerror(errno.EADDRINUSE)}"
+    assert made._prepare(0)
+    assert made.report()["trouble"] == ""
+
+
 def test_a_job_of_one_host_needs_no_second_port(tmp_path: Path) -> None:
     with taken() as one:
         board = ["127.0.0.1", one.getsockname()[1]]

@@ -29,11 +29,13 @@ def find(folder: str, job: str, host: str) -> str | None:
     """
     try:
         names = sorted(os.listdir(os.path.join(folder, job)))
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     for name in names:
         work = os.path.join(folder, job, name)
-        if _WORKER.fullmatch(name) and _host(work) == host:
+        # The folder of all jobs may be one that several people share.
+        is_own = _WORKER.fullmatch(name) and os.lstat(work).st_uid == os.geteuid()
+        if is_own and _host(work) == host:
             return work
     return None
 

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 import tarfile
 import threading
@@ -55,6 +56,15 @@ def _newest(path: str) -> float:
         if os.path.isdir(path):
             times += [os.path.getmtime(os.path.join(path, name)) for name in os.listdir(path)]
     return max(times)
+
+
+def _bind(port: int | None) -> None:
+    """Raises OSError where somebody listens on the port that the worker needs."""
+    if port is None:
+        return
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("", port))
 
 
 class Supervisor:
@@ -257,6 +267,13 @@ class Supervisor:
         if self.ready == generation:
             return False
         self.worker.stop()
+        port = (self.job.get("ports") or [None])[0]
+        try:
+            _bind(port)
+        except OSError as error:
+            # TensorFlow's own words for it would look like a fault of the script.
+            self.trouble = "port {0}: {1}".format(port, error.strerror)
+            return False
         archive = self.path("backup.tar")
         try:
             if self.number == 0:
