@@ -102,6 +102,7 @@ def train(
     action = _action(told, {"follow": follow, "status": status, "stop": stop}, jobs=jobs)
     running.check_fresh(request.project)
     done, view = _run(request, {**told, **action})
+    view.trains = not diagnose
     is_start = action["gpu_train_action"] == "start"
     if done.interrupted and view.job and is_start and not view.started:
         # All of its workers or none: what has begun of it ends. Where nothing has, a job of this
@@ -158,6 +159,8 @@ class View:
     # Whether a worker was being started, and whether one was heard of.
     begun: bool = False
     started: bool = False
+    # Whether it has logs for TensorBoard.
+    trains: bool = True
     restarts: int = 0
 
     def on_event(self, event: Event) -> None:
@@ -245,5 +248,5 @@ def _show(request: RunRequest, done: run.Training, view: View) -> None:
         say(f"Watch it again: provision train --follow {view.job}{option}")
         say(f"Stop it:        provision train --stop {view.job}{option}")
     chief = next((t for t in outcome.get("workers", {}).values() if t["worker"] == 0), None)
-    if chief is not None:
+    if chief is not None and view.trains:
         say(f"TensorBoard, on that host: tensorboard --logdir {chief['work']}/logs")

@@ -154,6 +154,7 @@ def test_a_diagnosis_is_started_like_a_training(project: Project) -> None:
     assert code == 0, said
     (script, other) = [one["given"] for one in project.asked if one["step"] == "start"]
     assert script["script"] == other["script"] == "diagnose.py"
+    assert "TensorBoard" not in said
 
 
 def test_clocks_that_are_apart_are_said_and_the_job_is_started(project: Project) -> None:
