@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components import tensorflow
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.training import outcome
 from ansible_collections.provision.gpu.plugins.plugin_utils import (
     host_options,
     training,
@@ -22,6 +24,8 @@ WAIT, AGAIN = 5.0, 5.0
 PATIENCE = 12
 # Bytes of the output before now that are shown to who comes back.
 BEFORE = 4000
+# Bytes of what is kept of a host's output, which goes on as HOST.log.1 while another begins.
+LARGEST = 1 << 30
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
@@ -46,7 +50,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         more = {"step": step, **common}
         if plan["action"] == "start":
             more.update(self._of_start(known, plan, step, plan["hosts"].index(host)))
-        return self._module(more, known)
+            if step == "reach" and not more["places"]:
+                # A job of one host: nobody is to be reached.
+                return {**result, "changed": False, "training": []}
+        before = time.time()
+        answer = self._module(more, known)
+        if step == "look" and "training" in answer:
+            # The host has read its clock between these.
+            answer["training"]["between"] = [before, time.time()]
+        return answer
 
     def _value(self, known: dict[str, Any], name: str) -> Any:
         return host_options.plain(self._templar.template(known[name])) if name in known else None
@@ -68,13 +80,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             "tensorflow_root": tensorflow.root_of(options),
         }
         if step == "reach":
-            more["places"] = training.places(plan, worker)
+            more["places"] = training.places(plan, worker, _looks(known, plan["hosts"]))
         if step == "start":
+            # From now on there is something of this job, which a Ctrl-C is to end.
+            training.say({"event": "starting"})
+            try:
+                files = training.files(plan)
+            except training.AskedError as error:
+                raise AnsibleActionFail(str(error)) from None
             python = str(known["gpu_training_look"]["training"]["python"])
             more.update(
                 python=python,
-                given=training.given(plan, worker, python),
-                files=training.files(plan),
+                given=json.dumps(training.given(plan, worker, python)),
+                files=json.dumps(files),
                 secret=_secret(_folder(known, plan["job"])),
             )
         return more
@@ -92,9 +110,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         offset = 0 if plan["action"] == "start" else -BEFORE
         since, silent = None, 0
         while True:
-            answer = self._module(
-                {**common, "step": "read", "offset": offset, "since": since, "wait": WAIT}, known
-            )
+            news = {**common, "step": "read", "offset": offset, "since": since, "wait": WAIT}
+            try:
+                answer = self._module(news, known)
+            except AnsibleConnectionFailure as error:
+                answer = {"failed": True, "msg": str(error)}
             if answer.get("failed") or "training" not in answer:
                 silent += 1
                 if silent > PATIENCE:
@@ -120,11 +140,15 @@ class Watch:
         self._display, self._host = display, host
         self._log = folder / f"{host}.log"
         self._last: dict[str, Any] = {}
+        # The try for which it was said that it may hang.
+        self._hinted: int | None = None
 
     def show(self, told: dict[str, Any]) -> None:
         """Passes on the new lines, and what else has changed."""
         worker = told["told"]["worker"]
         lines = [_printable(line) for line in told["log"].splitlines()]
+        if self._log.exists() and self._log.stat().st_size > LARGEST:
+            self._log.replace(self._log.with_name(self._log.name + ".1"))
         with self._log.open("a", encoding="utf-8") as stream:
             stream.writelines(line + "\n" for line in lines)
         for line in lines:
@@ -134,16 +158,26 @@ class Watch:
         if state != self._last:
             self._say({"event": "state", **state}, worker)
             self._last = state
+        words, generation = outcome.hint(told["told"]), state["generation"]
+        if words and worker == 0 and generation != self._hinted:
+            self._say({"event": "note", "text": words}, worker)
+            self._hinted = generation
 
     def _say(self, event: dict[str, Any], worker: int) -> None:
         training.say({**event, "worker": worker, "host": self._host})
-        if not os.environ.get("PROVISION_LIVE") and event["event"] == "line":
+        if not os.environ.get("PROVISION_LIVE") and event["event"] in ("line", "note"):
             self._display.display(f"{worker} {self._host}: {event['text']}")
 
 
 def _printable(line: str) -> str:
     """A user's program wrote it, and it is shown on an administrator's terminal."""
     return "".join(c if c.isprintable() or c == "\t" else "?" for c in line)
+
+
+def _looks(known: dict[str, Any], hosts: list[str]) -> dict[str, Any]:
+    """What the look said, by host."""
+    said = {host: known["hostvars"].raw_get(host).get("gpu_training_look") or {} for host in hosts}
+    return {host: plain(look["training"]) for host, look in said.items() if "training" in look}
 
 
 def _folder(known: dict[str, Any], job: str) -> Path:

@@ -72,6 +72,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             faults = judge.reached(_answers(known, names, "gpu_training_reach"))
         if faults:
             raise AnsibleActionFail("nothing was started:\n" + "\n".join(faults))
+        words = judge.clocks(looks)
+        if words:
+            training.say({"event": "note", "text": words})
+            self._display.warning(words)
 
     def _ended(self, known: dict[str, Any], names: list[str]) -> dict[str, Any]:
         plan = json_copy(known["gpu_training_asked"]["asked"])

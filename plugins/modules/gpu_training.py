@@ -66,17 +66,20 @@ options:
     type: str
     default: ""
   given:
-    description: What the supervisor must know.
-    type: dict
-    default: {}
+    description:
+      - What the supervisor must know, as JSON. Text, and not a dictionary, so that the host's log
+        has none of it - the script's arguments and environment may hold a secret - and no part of
+        it is hidden in what the module returns.
+    type: str
+    default: ""
   secret:
     description: By which the supervisors of this job know each other.
     type: str
     default: ""
   files:
-    description: The files of the worker's folder, by their paths below it.
-    type: dict
-    default: {}
+    description: The files of the worker's folder, by their paths below it, as JSON like I(given).
+    type: str
+    default: ""
   offset:
     description: From where the worker's output is wanted; below 0 as many bytes before its end.
     type: int
@@ -107,7 +110,7 @@ training:
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
-    MAPPING,
+    HIDDEN_TEXT,
     TEXT,
     one_of,
 )
@@ -125,9 +128,9 @@ ARGUMENTS = {
     "folder": TEXT,
     "tensorflow_root": {"type": "path", "default": "/opt/tensorflow"},
     "python": TEXT,
-    "given": MAPPING,
-    "secret": dict(TEXT, no_log=True),
-    "files": MAPPING,
+    "given": HIDDEN_TEXT,
+    "secret": HIDDEN_TEXT,
+    "files": HIDDEN_TEXT,
     "offset": {"type": "int", "default": 0},
     "since": {"type": "float"},
     "wait": {"type": "float", "default": 0},

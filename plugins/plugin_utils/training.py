@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -20,10 +21,17 @@ ACTIONS = ("start", "follow", "status", "stop")
 COLLECTION = Path(__file__).resolve().parents[2]
 SUPERVISOR = COLLECTION / "plugins/module_utils/gpu_stack/training/supervisor"
 HELPER = COLLECTION / "playbooks/files/training/provision_train.py"
+# The script of a job that asks by which way workers reach each other.
+DIAGNOSE = COLLECTION / "playbooks/files/training/diagnose.py"
 EVENTS = "training-events.jsonl"
 # Bytes of a script; what is larger is data.
 LARGEST = 1 << 20
 RESTARTS = 10
+# Of a worker's folder, and of the helper beside the script.
+RESERVED = (
+    ".job", "backup", "final", "logs", "not-the-chiefs", "output.log", "output.log.1", HELPER.name,
+)  # fmt: skip
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class AskedError(Exception):
@@ -56,6 +64,8 @@ def arguments(value: Any) -> list[str]:
             raise AskedError(f"gpu_train_arguments: {error}: {value}") from None
     if not isinstance(value, (list, tuple)):
         raise AskedError(f"gpu_train_arguments is {value!r}; expected a list, or one text")
+    if any("\0" in str(one) for one in value):
+        raise AskedError("gpu_train_arguments has a zero byte, which no program can be given")
     return [str(one) for one in value]
 
 
@@ -82,8 +92,8 @@ def job_name(value: Any, script: Path, now: float) -> str:
     return f"{stem}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}"
 
 
-def script(value: Any, places: Sequence[Path]) -> Path:
-    """The script's file: there, readable, and Python. Raises AskedError."""
+def script(value: Any, places: Sequence[Path]) -> tuple[Path, str]:
+    """The script's file, which is there, readable, and Python; its digest. Raises AskedError."""
     if not value:
         raise AskedError("gpu_train_script names no script: a path on this machine")
     given = Path(str(value)).expanduser()
@@ -104,7 +114,14 @@ def script(value: Any, places: Sequence[Path]) -> Path:
         at = f" line {error.lineno}:" if isinstance(error, SyntaxError) and error.lineno else ""
         words = error.msg if isinstance(error, SyntaxError) else str(error)
         raise AskedError(f"the script is no Python:{at} {words}: {path}") from None
-    return path.resolve()
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise AskedError(f"the script is not in UTF-8: {path}") from None
+    path = path.resolve()
+    if path.name in RESERVED:
+        raise AskedError(f"the script has the name of what a job has of its own: {path}")
+    return path, hashlib.sha256(data).hexdigest()
 
 
 def gpus(value: Any) -> list[int] | None:
@@ -119,7 +136,11 @@ def environment(value: Any) -> dict[str, str]:
     """Variables for the script, by their names."""
     if not isinstance(value, Mapping):
         raise AskedError(f"gpu_train_environment is {value!r}; expected variables by their names")
-    return {str(name): str(text) for name, text in value.items()}
+    found = {str(name): str(text) for name, text in value.items()}
+    for name, text in found.items():
+        if VARIABLE.fullmatch(name) is None or "\0" in text:
+            raise AskedError(f"gpu_train_environment: no program can have the variable {name!r}")
+    return found
 
 
 def started(
@@ -134,7 +155,10 @@ def started(
             "gpu_train_hosts names no hosts: a group, or a pattern as Ansible takes it"
         )
     places = [Path(os.environ.get("PWD") or "."), Path(str(known.get("playbook_dir") or "."))]
-    path = script(known.get("gpu_train_script"), places)
+    diagnose = boolean(known.get("gpu_train_diagnose") or False, strict=False)
+    path, digest = script(DIAGNOSE if diagnose else known.get("gpu_train_script"), places)
+    # A worker that was killed says nothing of the ways.
+    restarts = 0 if diagnose else known.get("gpu_train_restarts", RESTARTS)
     communication = str(known.get("gpu_train_communication") or "AUTO").upper()
     if communication not in judge.COMMUNICATION:
         raise AskedError(
@@ -154,14 +178,13 @@ def started(
         "action": "start",
         "job": job_name(known.get("gpu_train_job"), path, now),
         "script": str(path),
+        "digest": digest,
         "arguments": arguments(known.get("gpu_train_arguments") or []),
         "hosts": list(names),
         "addresses": list(addresses.values()),
         "port": number("gpu_train_port", known.get("gpu_train_port") or judge.PORT, 1024, 65534),
         "communication": communication,
-        "restarts": number(
-            "gpu_train_restarts", known.get("gpu_train_restarts", RESTARTS), 0, 1_000_000
-        ),
+        "restarts": number("gpu_train_restarts", restarts, 0, 1_000_000),
         "final": str(known.get("gpu_train_final") or ""),
         "gpus": gpus(known.get("gpu_train_gpus")),
         "environment": environment(known.get("gpu_train_environment") or {}),
@@ -193,14 +216,23 @@ def ports(plan: Mapping[str, Any], worker: int) -> list[int]:
     return [own, own + 1] if worker == 0 and len(plan["hosts"]) > 1 else [own]
 
 
-def places(plan: Mapping[str, Any], worker: int) -> list[dict[str, Any]]:
-    """Whom a worker must reach: [{host, address, port}]."""
-    return [
-        {"host": host, "address": plan["addresses"][peer], "port": port}
-        for peer, host in enumerate(plan["hosts"])
-        if peer != worker
-        for port in ports(plan, peer)
-    ]
+def places(
+    plan: Mapping[str, Any], worker: int, looks: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Whom a worker must reach: [{host, address, port, any}]; any: as NCCL does, at any port.
+
+    looks: what each host has said.
+    """
+    wild = judge.needs_any_port(looks, plan["communication"])
+    found = []
+    for peer, host in enumerate(plan["hosts"]):
+        if peer == worker:
+            continue
+        at = {"host": host, "address": plan["addresses"][peer]}
+        found += [{**at, "port": port, "any": False} for port in ports(plan, peer)]
+        if {host, plan["hosts"][worker]} <= set(wild):
+            found.append({**at, "port": looks[host]["any_port"], "any": True})
+    return found
 
 
 def given(plan: Mapping[str, Any], worker: int, python: str) -> dict[str, Any]:
@@ -230,13 +262,29 @@ def given(plan: Mapping[str, Any], worker: int, python: str) -> dict[str, Any]:
 
 
 def files(plan: Mapping[str, Any]) -> dict[str, str]:
-    """{path below a worker's folder: text} of what a job brings: script, supervisor, helper."""
-    path = Path(plan["script"])
+    """{path below a worker's folder: text} of what a job brings: script, supervisor, helper.
+
+    Raises AskedError where the script is no longer the one that was looked at: each host's task
+    reads it, and all workers must have one.
+    """
     return {
-        path.name: path.read_text("utf-8"),
+        Path(plan["script"]).name: _looked_at(plan),
         f".job/helper/{HELPER.name}": HELPER.read_text("utf-8"),
         **{
             f".job/supervisor/{file.name}": file.read_text("utf-8")
             for file in sorted(SUPERVISOR.glob("*.py"))
         },
     }
+
+
+def _looked_at(plan: Mapping[str, Any]) -> str:
+    """The text of the script that was looked at. Raises AskedError."""
+    try:
+        data = Path(plan["script"]).read_bytes()
+    except OSError:
+        data = b""
+    if hashlib.sha256(data).hexdigest() != plan["digest"]:
+        raise AskedError(
+            f"the script has changed since it was looked at: {plan['script']}: start it again"
+        )
+    return data.decode("utf-8")

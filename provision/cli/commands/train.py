@@ -49,6 +49,10 @@ DETACH = typer.Option("--detach", "-d", help="Start it, and do not watch.")
 FOLLOW = typer.Option("--follow", metavar="JOB", help="Watch a job again.")
 STATUS = typer.Option("--status", metavar="JOB", help="Say how a job is.")
 STOP = typer.Option("--stop", metavar="JOB", help="Stop all workers of a job.")
+DIAGNOSE = typer.Option(
+    "--diagnose",
+    help="Say by which way workers exchange gradients, RING or NCCL, and train nothing.",
+)
 JOBS = typer.Option("--jobs", help="List the jobs of the hosts.")
 
 
@@ -70,6 +74,7 @@ def train(
     follow: Annotated[str | None, FOLLOW] = None,
     status: Annotated[str | None, STATUS] = None,
     stop: Annotated[str | None, STOP] = None,
+    diagnose: Annotated[bool, DIAGNOSE] = False,
     jobs: Annotated[bool, JOBS] = False,
     request: RunRequest,
 ) -> None:
@@ -91,14 +96,21 @@ def train(
         "gpu_train_restarts": restarts,
         "gpu_train_final": final,
         "gpu_train_resume": resume or None,
+        "gpu_train_diagnose": diagnose or None,
         "gpu_train_follow": False if detach else None,
     }
     action = _action(told, {"follow": follow, "status": status, "stop": stop}, jobs=jobs)
     running.check_fresh(request.project)
     done, view = _run(request, {**told, **action})
-    if done.interrupted and view.job and told["gpu_train_script"] and not view.started:
-        # All of its workers or none: what has begun of it ends.
-        _stop(request, hosts, view.job)
+    view.trains = not diagnose
+    is_start = action["gpu_train_action"] == "start"
+    if done.interrupted and view.job and is_start and not view.started:
+        # All of its workers or none: what has begun of it ends. Where nothing has, a job of this
+        # name is another one.
+        if view.begun:
+            _stop(request, hosts, view.job)
+        else:
+            say("Nothing was started.", err)
         view.job = ""
     elif done.interrupted and view.job:
         _interrupted(request, hosts, view.job)
@@ -114,20 +126,22 @@ def _action(
     asked = [f"--{name}" for name in chosen] + (["--jobs"] if jobs else [])
     if told["gpu_train_script"] is not None:
         asked.insert(0, "--script")
+    if told["gpu_train_diagnose"]:
+        asked.insert(0, "--diagnose")
     if len(asked) != 1:
         raise InputError(
             "name one thing to do" if not asked else "these do not go together",
             where="provision train",
             got=", ".join(asked),
-            expected="HOSTS --script FILE, or one of --follow, --status, --stop JOB and --jobs",
+            expected="HOSTS --script FILE, HOSTS --diagnose, or one of --follow, --status, "
+            "--stop JOB and --jobs",
         )
-    if asked == ["--script"]:
-        script = Path(told["gpu_train_script"])
+    if asked[0] in ("--script", "--diagnose"):
+        script = Path(told["gpu_train_script"] or "")
         if not told["gpu_train_hosts"]:
-            raise InputError(
-                "on which hosts?", where="HOSTS", hint=f"provision train all --script {script.name}"
-            )
-        if not script.is_file():
+            what = f"{asked[0]} {script.name}".strip()
+            raise InputError("on which hosts?", where="HOSTS", hint=f"provision train all {what}")
+        if asked[0] == "--script" and not script.is_file():
             raise InputError("there is no such script", where="--script", got=str(script))
         return {"gpu_train_action": "start"}
     if jobs:
@@ -142,17 +156,24 @@ class View:
 
     quiet: bool
     job: str = ""
-    # Whether a worker was heard of.
+    # Whether a worker was being started, and whether one was heard of.
+    begun: bool = False
     started: bool = False
+    # Whether it has logs for TensorBoard.
+    trains: bool = True
     restarts: int = 0
 
     def on_event(self, event: Event) -> None:
         kind = event.get("event")
+        self.begun |= kind == "starting"
         self.started |= kind in {"line", "state"}
         if kind == "job":
             self.job = str(event.get("job") or "") if event.get("action") != "status" else ""
         elif kind == "line" and not self.quiet:
             say(f"{event['worker']} {event['host']}: {event['text']}")
+        elif kind == "note":
+            who = f"worker {event['worker']} on {event['host']}: " if "worker" in event else ""
+            say(f"{who}{event['text']}", err)
         elif kind == "state" and event.get("worker") == 0:
             history = event.get("restarts") or []
             for cause in history[self.restarts :]:
@@ -227,5 +248,5 @@ def _show(request: RunRequest, done: run.Training, view: View) -> None:
         say(f"Watch it again: provision train --follow {view.job}{option}")
         say(f"Stop it:        provision train --stop {view.job}{option}")
     chief = next((t for t in outcome.get("workers", {}).values() if t["worker"] == 0), None)
-    if chief is not None:
+    if chief is not None and view.trains:
         say(f"TensorBoard, on that host: tensorboard --logdir {chief['work']}/logs")

@@ -39,6 +39,7 @@ module.exit_json(changed=False, training=answers[step].get(host, answers[step].g
 LOOK = {
     "fault": None, "user": "ada", "folder": "/x", "taken": False, "tensorflow": "2.9.3",
     "python": "/python", "ports": {}, "gpus": {"uuids": [], "in_use": {}, "error": None},
+    "running": None, "free": 1 << 40, "any_port": None, "clock": 0.0,
 }  # fmt: skip
 
 
@@ -148,6 +149,40 @@ def test_a_script_that_is_no_python_is_refused_before_a_host_is_asked(project: P
     assert project.asked == []
 
 
+def test_a_diagnosis_is_started_like_a_training(project: Project) -> None:
+    code, said = project.train(answers(), "gpu", "--diagnose")
+    assert code == 0, said
+    (script, other) = [one["given"] for one in project.asked if one["step"] == "start"]
+    assert script["script"] == other["script"] == "diagnose.py"
+    assert "TensorBoard" not in said
+
+
+def test_clocks_that_are_apart_are_said_and_the_job_is_started(project: Project) -> None:
+    late = {**LOOK, "clock": 4e9}
+    code, said = project.start({**answers(), "look": {"gpu01": LOOK, "gpu02": late}})
+    assert code == 0, said
+    assert "ahead of that of gpu01" in said
+
+
+def test_nothing_of_script_and_environment_is_in_a_hosts_log(project: Project) -> None:
+    """Ansible's modules write their arguments to syslog, but those with no_log."""
+    from ansible_collections.provision.gpu.plugins.modules import gpu_training
+
+    for name in ("given", "files", "secret"):
+        # As text: of a dictionary every value would be hidden in all that the module returns.
+        assert gpu_training.ARGUMENTS[name] == {"type": "str", "default": "", "no_log": True}
+    assert project.start(answers())[0] == 0
+
+
+def test_a_job_is_followed_for_as_long_as_it_lasts() -> None:
+    """A project's task_timeout, of four hours, is for tasks that hang."""
+    import yaml
+
+    (play,) = yaml.safe_load((ROOT / "playbooks/train.yml").read_text())
+    (follow,) = (task for task in play["tasks"] if task["name"].startswith("Follow"))
+    assert follow["timeout"] == 0
+
+
 def test_a_job_is_come_back_to_and_stopped(project: Project) -> None:
     code, said = project.train(answers(), "gpu", "--stop", "j")
     assert (code, "j: stopped" in said) == (0, True), said
@@ -162,6 +197,8 @@ def test_a_job_is_come_back_to_and_stopped(project: Project) -> None:
         (["--script", "x.py", "--follow", "j"], "these do not go together"),
         (["gpu", "--script", "/nowhere/x.py"], "there is no such script"),
         (["--script", "x.py"], "on which hosts?"),
+        (["--diagnose"], "on which hosts?"),
+        (["gpu", "--diagnose", "--script", "x.py"], "these do not go together"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: list[str], said: str) -> None:
@@ -188,14 +225,14 @@ def test_exit_codes(report: dict[str, Any] | None, code: int) -> None:
 class Terminal:
     """A terminal on which somebody presses Ctrl-C and then answers."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: str, *, started: bool) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: str, events: list[str]) -> None:
         self.runs: list[dict[str, Any]] = []
 
         def fake(_project: Path, options: run.Options, on_event: Any, **_more: Any) -> Any:
             self.runs.append(json.loads(options.extra_vars[-1]))
             on_event({"event": "job", "job": "j", "action": "start"})
-            if started:
-                on_event({"event": "line", "worker": 0, "host": "gpu01", "text": "x"})
+            for event in events:
+                on_event({"event": event, "worker": 0, "host": "gpu01", "text": "x"})
             return run.Training(None, 130, len(self.runs) == 1, Path("log"))
 
         monkeypatch.setattr("provision.run.train", fake)
@@ -209,22 +246,25 @@ class Terminal:
 
 
 @pytest.mark.parametrize(
-    ("answer", "started", "actions"),
+    ("answer", "events", "actions"),
     [
-        ("y", True, ["start", "stop"]),
-        ("", True, ["start"]),
-        ("n", True, ["start"]),
-        ("", False, ["start", "stop"]),
+        ("y", ["starting", "line"], ["start", "stop"]),
+        ("", ["starting", "line"], ["start"]),
+        ("n", ["starting", "line"], ["start"]),
+        ("", ["starting"], ["start", "stop"]),
+        # Nothing is there but, it may be, somebody's job of the same name.
+        ("", [], ["start"]),
+        ("", ["note"], ["start"]),
     ],
 )
 def test_ctrl_c_asks_and_stops_all_or_none(
     project: Project,
     monkeypatch: pytest.MonkeyPatch,
     answer: str,
-    started: bool,
+    events: list[str],
     actions: list[str],
 ) -> None:
-    terminal = Terminal(monkeypatch, answer, started=started)
+    terminal = Terminal(monkeypatch, answer, events)
     request = train.RunRequest(project.path, run.Options(), verbose=False, as_json=False)
     with pytest.raises(train.typer.Exit) as caught:
         train.train.__wrapped__(hosts="gpu", script=project.script, request=request)

@@ -60,6 +60,7 @@ def test_the_defaults_are_those_of_the_documented_options() -> None:
         (b"def x(:\n", "the script is no Python: line 1: "),
         (b"\xff\xfe\n", "the script is no Python:"),
         (b"a\0b", "the script is no Python:"),
+        (b"# coding: latin-1\nprint('\xfc')\n", "the script is not in UTF-8"),
         (b"#" * (training.LARGEST + 1), "more than"),
     ],
 )
@@ -72,6 +73,24 @@ def test_a_script_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path / "x.py") == f"the script is not there: {tmp_path / 'x.py'}"
     assert refused(tmp_path) == f"the script is no file: {tmp_path}"
     assert refused("").startswith("gpu_train_script names no script")
+
+
+@pytest.mark.parametrize("name", ["provision_train.py", "backup", "output.log"])
+def test_a_script_that_has_a_name_of_the_jobs_own_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("pass")
+    assert "of what a job has of its own" in refused(tmp_path / name)
+
+
+@pytest.mark.parametrize("change", ["edit", "remove"])
+def test_a_script_that_changes_after_the_look_starts_on_no_host(script: Path, change: str) -> None:
+    """Each host's task reads it; workers of two versions would train together."""
+    plan = asked(script)
+    if change == "edit":
+        script.write_text("print('another')\n", "utf-8")
+    else:
+        script.unlink()
+    with pytest.raises(training.AskedError, match="has changed since it was looked at"):
+        training.files(plan)
 
 
 def test_a_script_is_looked_for_beside_the_playbook(
@@ -96,12 +115,22 @@ def test_a_script_is_looked_for_beside_the_playbook(
         ({"gpu_train_arguments": "'"}, "gpu_train_arguments: No closing quotation"),
         ({"gpu_train_arguments": {"a": 1}}, "expected a list, or one text"),
         ({"gpu_train_environment": ["A=1"]}, "expected variables by their names"),
+        ({"gpu_train_environment": {"A=B": "1"}}, "no program can have the variable 'A=B'"),
+        ({"gpu_train_environment": {"A": "\0"}}, "no program can have the variable 'A'"),
+        ({"gpu_train_arguments": ["\0"]}, "has a zero byte"),
         ({"gpu_train_action": "dance"}, "expected one of start, follow, status, stop"),
         ({"gpu_train_action": "stop"}, "gpu_train_job names no job to stop"),
     ],
 )
 def test_what_can_not_be_is_named(script: Path, more: dict[str, Any], said: str) -> None:
     assert said in refused(script, **more)
+
+
+def test_a_diagnosis_is_a_job_of_our_own_script() -> None:
+    plan = asked("", gpu_train_diagnose=True, gpu_train_restarts=10)
+    assert (plan["script"], plan["restarts"]) == (str(training.DIAGNOSE), 0)
+    assert plan["job"].startswith("diagnose-")
+    assert "diagnose.py" in training.files(plan)
 
 
 def test_a_host_without_a_wish_is_named(script: Path) -> None:
@@ -117,9 +146,12 @@ def test_a_list_of_jobs_needs_no_name() -> None:
 def test_worker_0_has_the_board_and_its_peers_must_reach_it(script: Path) -> None:
     plan = asked(script)
     assert (training.ports(plan, 0), training.ports(plan, 1)) == ([2222, 2223], [2222])
-    assert [(one["host"], one["port"]) for one in training.places(plan, 1)] == [
+    assert [(one["host"], one["port"]) for one in training.places(plan, 1, {})] == [
         ("gpu01", 2222), ("gpu01", 2223)
     ]  # fmt: skip
+    looks = {name: {"gpus": {"uuids": ["GPU-a"]}, "any_port": 41000} for name in NAMES}
+    (other, nccl) = training.places(plan, 0, looks)
+    assert (other["port"], other["any"], nccl["port"], nccl["any"]) == (2222, False, 41000, True)
     assert training.ports({**plan, "hosts": ["gpu01"]}, 0) == [2222]
 
 

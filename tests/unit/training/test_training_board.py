@@ -68,6 +68,18 @@ def test_who_does_not_come_ends_the_job_with_its_name() -> None:
     assert (answer["verdict"], answer["reason"]) == ("failed", "no word from gpu02")
 
 
+def test_who_can_not_get_ready_says_why() -> None:
+    """A disk that is full, say: it is heard, and never comes."""
+    play = Play()
+    play.all_say()
+    play.say(0, ready=0)
+    play.say(1, trouble="the backup did not come: No space left on device")
+    answer = play.later(board.GATHER + 1)
+    assert answer["reason"] == (
+        "gpu02: the backup did not come: No space left on device; no word from gpu03"
+    )
+
+
 @pytest.mark.parametrize("code", [130, 137, 138, 143])
 @pytest.mark.parametrize("worker", [0, 1, 2])
 def test_a_killed_worker_begins_again_with_all(play: Play, worker: int, code: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from gpu_stack.host.context import Context, Result
 from gpu_stack.host.refusal import RefusalError
-from gpu_stack.training import account, jobs, outcome
+from gpu_stack.training import account, jobs, outcome, told
 
 ME = pwd.getpwuid(os.geteuid())
 
@@ -58,6 +58,7 @@ def test_a_unit_runs_as_the_person_and_outlives_who_kills_it() -> None:
     assert "--user" not in argv
 
 
+PLAN = {"job": "j"}
 GIVEN: dict[str, Any] = {"job": "j", "worker": 1, "hosts": ["gpu01", "gpu02"], "secret": "s"}
 
 
@@ -87,17 +88,93 @@ def test_what_a_former_job_has_backed_up_stays_and_its_marks_go(folder: Path) ->
 
 def test_a_host_finds_its_own_worker_in_a_home_that_all_share(folder: Path) -> None:
     jobs.write(str(folder / "j/worker-0"), {**GIVEN, "worker": 0}, {})
-    assert jobs.find(str(folder), "j", "gpu02") == str(folder / "j/worker-1")
-    assert jobs.find(str(folder), "j", "gpu03") is None
-    assert jobs.find(str(folder), "k", "gpu02") is None
-    assert [entry["job"] for entry in jobs.listed(str(folder), "gpu01")] == ["j"]
+    assert told.find(str(folder), "j", "gpu02") == str(folder / "j/worker-1")
+    assert told.find(str(folder), "j", "gpu03") is None
+    assert told.find(str(folder), "k", "gpu02") is None
+    assert [entry["job"] for entry in told.listed(str(folder), "gpu01")] == ["j"]
+
+
+@pytest.mark.parametrize("name", ["worker-*", "worker-1", "x-1", "worker-"])
+def test_a_folder_that_is_no_workers_names_no_unit(folder: Path, name: str) -> None:
+    """Root asks systemd about the unit of the number in it, and stops that."""
+    work = folder / "j/worker-1"
+    given = {**GIVEN, "worker": "*" if name == "worker-1" else 1}
+    (work / ".job/job.json").write_text(json.dumps(given))
+    work.rename(folder / "j" / name)
+    assert told.find(str(folder), "j", "gpu02") is None
+
+
+def test_another_persons_folder_of_the_same_job_is_not_asked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert told.find(str(folder), "j", "gpu02") is None
+
+
+def test_another_person_can_not_change_what_the_unit_runs(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "j").mkdir()
+    (tmp_path / "j" / "worker-1").symlink_to(elsewhere)
+    with pytest.raises(PermissionError, match="not this user's alone"):
+        jobs.write(str(tmp_path / "j/worker-1"), GIVEN, {})
+    assert list(elsewhere.iterdir()) == []
+    (tmp_path / "j/worker-1").unlink()
+    (tmp_path / "j").chmod(0o777)
+    with pytest.raises(PermissionError, match="not this user's alone"):
+        jobs.write(str(tmp_path / "j/worker-1"), GIVEN, {})
+    (tmp_path / "j").chmod(0o755)
+    tmp_path.chmod(0o777)
+    with pytest.raises(PermissionError, match=r"chmod \+t"):
+        jobs.write(str(tmp_path / "j/worker-1"), GIVEN, {})
+    tmp_path.chmod(0o1777)
+    jobs.write(str(tmp_path / "j/worker-1"), GIVEN, {})
+
+
+LIES: dict[str, Any] = {
+    "answer": {"verdict": "\x1b[2Jwell", "reason": "a\x1b[31mb", "generation": []},
+    "progress": [1], "mark": "m", "since": "x", "trouble": {"a": 1},
+    "board": {"restarts": "many", "history": [7, {"worker": [], "words": "c\n\x07"}]},
+}  # fmt: skip
+
+
+def test_what_a_person_writes_into_the_state_breaks_nothing(folder: Path) -> None:
+    state = folder / "j/worker-1/.job/state.json"
+    state.write_text(json.dumps(LIES))
+    found = told.of(str(folder / "j/worker-1"))
+    assert (found["verdict"], found["reason"], found["generation"]) == ("", "a?[31mb", 0)
+    assert (found["progress"], found["mark"], found["since"]) == (None, None, None)
+    assert found["board"] == {
+        "restarts": 0, "history": [{"generation": 0, "worker": 0, "host": "", "words": "c??"}]
+    }  # fmt: skip
+    assert outcome.of(PLAN, "status", {"gpu02": {"told": found, "active": True}})["words"]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "endless", "deep", "large", "list"])
+def test_a_state_that_is_no_file_of_ours_is_none(folder: Path, kind: str) -> None:
+    state = folder / "j/worker-1/.job/state.json"
+    if kind == "fifo":
+        os.mkfifo(state)
+    elif kind == "endless":
+        state.symlink_to("/dev/zero")
+    else:
+        large = '{"a": "' + "x" * told.LARGEST + '"}'
+        state.write_text({"deep": "[" * 200_000, "large": large, "list": "[]"}[kind])
+    assert told.content(str(state)) == {}
 
 
 class Host(Context):
-    """A host whose units are as a test says."""
+    """A host whose units are in a state of systemd's, and this user's or another's."""
 
-    def __init__(self, active: bool) -> None:
-        super().__init__(runner=lambda _argv: Result(0 if active else 3, "", ""))
+    def __init__(self, state: str, user: int | None = None) -> None:
+        self.asked: list[list[str]] = []
+        said = f"ActiveState={state}\nUser={ME.pw_uid if user is None else user}\n"
+
+        def run(argv: list[str]) -> Result:
+            self.asked.append(argv)
+            return Result(0, said if argv[1] == "show" else "", "")
+
+        super().__init__(runner=run)
 
 
 def params(folder: Path, **more: Any) -> dict[str, Any]:
@@ -110,22 +187,69 @@ def params(folder: Path, **more: Any) -> dict[str, Any]:
 def test_output_is_read_by_whole_lines_from_where_it_was_left(folder: Path) -> None:
     log = folder / "j/worker-1/output.log"
     log.write_text("one\ntwo\nthr")
-    first = jobs.read(Host(True), params(folder))
+    first = jobs.read(Host("active"), params(folder))
     assert (first["log"], first["offset"], first["active"]) == ("one\ntwo\n", 8, True)
     log.write_text("one\ntwo\nthree\n")
-    assert jobs.read(Host(True), params(folder, offset=8))["log"] == "three\n"
-    assert jobs.read(Host(True), params(folder, offset=-6))["log"] == "three\n"
-    assert jobs.read(Host(True), params(folder, job="k")) == {"found": False}
+    assert jobs.read(Host("active"), params(folder, offset=8))["log"] == "three\n"
+    assert jobs.read(Host("active"), params(folder, offset=-6))["log"] == "three\n"
+    assert jobs.read(Host("active"), params(folder, job="k")) == {"found": False}
+    # The supervisor has begun another.
+    log.write_text("new\n")
+    again = jobs.read(Host("active"), params(folder, offset=14))
+    assert (again["log"], again["offset"], again["told"]["last"]) == ("new\n", 4, "new")
+
+
+@pytest.mark.parametrize(
+    ("state", "user", "active"),
+    [
+        ("active", None, True),
+        # For the second until systemd starts it anew.
+        ("activating", None, True),
+        ("deactivating", None, True),
+        ("inactive", None, False),
+        ("failed", None, False),
+        ("active", 12345, False),
+    ],
+)
+def test_a_unit_is_at_work_until_it_is_over_for_good(
+    folder: Path, state: str, user: int | None, active: bool
+) -> None:
+    assert jobs.read(Host(state, user), params(folder))["active"] is active
+    (entry,) = jobs.listed(Host(state, user), params(folder))
+    assert entry["active"] is active
+
+
+def test_a_systemd_that_does_not_answer_is_no_end_of_a_job(folder: Path) -> None:
+    silent = Context(runner=lambda _argv: Result(124, "", "timed out"))
+    with pytest.raises(RefusalError, match="systemctl show"):
+        jobs.read(silent, params(folder))
+
+
+def test_another_persons_job_of_the_same_name_is_not_stopped(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "STOPS", 0.1)
+    theirs, ours = Host("active", 12345), Host("active")
+    assert jobs.stop(theirs, params(folder))["stopped"] is False
+    assert {argv[1] for argv in theirs.asked} == {"show"}
+    assert jobs.stop(ours, params(folder))["stopped"] is True
+    assert ours.asked[-1] == ["systemctl", "stop", "provision-train-j-1.service"]
+
+
+def test_what_is_running_under_a_name_is_not_started_over(folder: Path) -> None:
+    asked = params(folder, worker=1, python="/python", token="", ports=[], given={}, files={})
+    with pytest.raises(RefusalError, match="running here already"):
+        jobs.start(Host("activating", 12345), asked)
 
 
 def test_a_stop_is_asked_for_as_the_person(folder: Path) -> None:
-    answer = jobs.stop(Host(False), params(folder))
+    answer = jobs.stop(Host("inactive"), params(folder))
     assert (answer["found"], answer["stopped"]) == (True, False)
     assert (folder / "j/worker-1/.job/stop").exists()
-    assert jobs.stop(Host(False), params(folder, job="k"))["found"] is False
+    assert jobs.stop(Host("inactive"), params(folder, job="k"))["found"] is False
 
 
-def told(worker: int, verdict: str = "", reason: str = "", **more: Any) -> dict[str, Any]:
+def entry(worker: int, verdict: str = "", reason: str = "", **more: Any) -> dict[str, Any]:
     return {
         "told": {
             "worker": worker, "verdict": verdict, "reason": reason, "progress": None, "mark": None,
@@ -135,13 +259,10 @@ def told(worker: int, verdict: str = "", reason: str = "", **more: Any) -> dict[
     }  # fmt: skip
 
 
-PLAN = {"job": "j"}
-
-
 def test_the_chiefs_word_is_the_jobs() -> None:
     answers = {
-        "gpu02": told(1, "failed", "lost"),
-        "gpu01": told(0, "complete", mark={"model": "m"}),
+        "gpu02": entry(1, "failed", "lost"),
+        "gpu01": entry(0, "complete", mark={"model": "m"}),
     }
     found = outcome.of(PLAN, "followed", answers)
     assert (found["state"], found["words"]) == ("complete", "j: complete: m")
@@ -149,13 +270,13 @@ def test_the_chiefs_word_is_the_jobs() -> None:
 
 def test_a_job_that_runs_says_how_far_it_is() -> None:
     board = {"restarts": 1, "history": []}
-    chief = told(0, progress={"epoch": 3, "epochs": 10}, board=board)
-    found = outcome.of(PLAN, "status", {"gpu01": chief, "gpu02": told(1)})
+    chief = entry(0, progress={"epoch": 3, "epochs": 10}, board=board)
+    found = outcome.of(PLAN, "status", {"gpu01": chief, "gpu02": entry(1)})
     assert found["words"] == "j: running, epoch 3 of 10, 1 restart"
 
 
 def test_supervisors_that_are_gone_without_a_word_are_lost() -> None:
-    gone = {**told(0), "active": False}
+    gone = {**entry(0), "active": False}
     assert outcome.of(PLAN, "status", {"gpu01": gone})["state"] == "lost"
 
 
@@ -165,7 +286,7 @@ def test_a_job_that_nobody_knows_is_said_so() -> None:
 
 def test_the_lines_name_refusal_hosts_job_and_kills() -> None:
     cause = {"generation": 0, "worker": 1, "host": "gpu02", "words": "ended with 137 (SIGKILL)"}
-    chief = told(0, "complete", mark={"model": "m"}, board={"history": [cause], "restarts": 1})
+    chief = entry(0, "complete", mark={"model": "m"}, board={"history": [cause], "restarts": 1})
     report = {
         "refused": "", "outcome": outcome.of(PLAN, "followed", {"gpu01": chief}),
         "hosts": {"gpu01": {"status": "ok", "message": ""},
@@ -176,3 +297,43 @@ def test_the_lines_name_refusal_hosts_job_and_kills() -> None:
     assert lines[-1] == "    try 1: worker 1 on gpu02 ended with 137 (SIGKILL)"
     json.dumps(report)
     assert outcome.lines({"refused": "a\nb", "hosts": {}, "outcome": {}}) == ["a", "b"]
+
+
+def quiet(**more: Any) -> dict[str, Any]:
+    """A worker that has printed nothing for long in a try that began at 1000."""
+    return {
+        "verdict": "", "quiet": 900.0, "since": 1000.0, "progress": None, "last": "",
+        "communication": "AUTO", **more,
+    }  # fmt: skip
+
+
+def test_a_training_that_may_hang_is_told_what_to_try() -> None:
+    words = outcome.hint(quiet())
+    assert words.startswith("nothing was printed for 15 min, and no epoch of this try is done")
+    assert "--communication ring" in words
+    assert "NCCL_DEBUG" in words
+    assert "waits for its peers" in outcome.hint(quiet(last="I Started server with target: x"))
+    assert "--communication" not in outcome.hint(quiet(communication="RING"))
+    # An epoch of the try before says nothing of this one.
+    assert outcome.hint(quiet(progress={"epoch": 3, "at": 900.0}))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"quiet": 100.0}, {"quiet": None}, {"verdict": "failed"}, {"since": None},
+     {"progress": {"epoch": 1, "at": 1500.0}}],
+)  # fmt: skip
+def test_a_training_that_goes_on_or_is_over_is_told_nothing(more: dict[str, Any]) -> None:
+    assert outcome.hint(quiet(**more)) == ""
+
+
+def test_the_list_tells_what_runs_from_what_is_lost() -> None:
+    known = {"worker": 0, "progress": {"epoch": 3}}
+    runs = {**known, "job": "a", "verdict": "", "active": True}
+    gone = {**known, "job": "b", "verdict": "", "active": False}
+    over = {**known, "job": "c", "verdict": "complete", "active": False}
+    found = outcome.of({"job": ""}, "status", {"gpu01": [runs, gone, over]})
+    assert outcome.lines({"refused": "", "hosts": {}, "outcome": found})[1:] == [
+        "  a: running, epoch 3 (gpu01)", "  b: lost, epoch 3 (gpu01)",
+        "  c: complete, epoch 3 (gpu01)",
+    ]  # fmt: skip

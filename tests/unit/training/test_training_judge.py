@@ -38,6 +38,7 @@ def told(**changed: Any) -> dict[str, Any]:
     """A host that is fit for a training."""
     return {
         "fault": None, "user": "ada", "folder": "/homes/ada/provision-train/x", "taken": False,
+        "running": None, "free": 1 << 40, "any_port": 41000, "clock": 1000.0,
         "tensorflow": "2.9.3", "python": "/opt/tensorflow/x/bin/python", "ports": {},
         "gpus": {"uuids": ["GPU-a", "GPU-b"], "in_use": {}, "error": None}, **changed,
     }  # fmt: skip
@@ -68,6 +69,8 @@ def test_hosts_of_different_tensorflow_are_each_named() -> None:
             {"gpus": {"uuids": [], "in_use": {}, "error": "NVML does not answer"}},
             "gpu02: NVML does not answer",
         ),
+        ({"running": "eve"}, "gpu02: a job of this name is at work here, of eve: another name"),
+        ({"free": 3 << 20}, "gpu02: 3 MiB are free for /homes/ada/provision-train/x, of 512"),
     ],
 )
 def test_what_is_in_the_way_on_a_host_is_named(changed: dict[str, Any], said: str) -> None:
@@ -98,16 +101,58 @@ def test_a_host_without_gpus_trains_on_its_cpu() -> None:
     assert faults({"gpus": {"uuids": [], "in_use": {}, "error": None}}) == []
 
 
+def way(host: str, port: int, answer: str = ports.OPEN, *, nccl: bool = False) -> dict[str, Any]:
+    return {"host": host, "address": "192.0.2.9", "port": port, "answer": answer, "any": nccl}
+
+
 def test_a_closed_way_names_both_ends_and_the_firewall() -> None:
     answers = {
-        "gpu01": [{"host": "gpu02", "port": 2222, "answer": "no answer within 4 s"}],
-        "gpu02": [
-            {"host": "gpu01", "port": 2222, "answer": ports.OPEN},
-            {"host": "gpu01", "port": 2223, "answer": ports.OPEN},
-        ],
+        "gpu01": [way("gpu02", 2222, "no answer within 4 s")],
+        "gpu02": [way("gpu01", 2222), way("gpu01", 2223, "Connection refused")],
     }
-    way, hint = judge.reached(answers)
-    assert way == "gpu01 cannot reach gpu02:2222: no answer within 4 s"
+    dropped, refused, hint = judge.reached(answers)
+    assert dropped == (
+        "gpu01 cannot reach gpu02:2222: no answer within 4 s, at 192.0.2.9: a firewall that drops "
+        "it?"
+    )
+    assert refused == "gpu02 cannot reach gpu01:2223: Connection refused, at 192.0.2.9"
     assert "firewall" in hint
-    del answers["gpu01"]
-    assert judge.reached(answers) == []
+    assert judge.reached({"gpu02": [way("gpu01", 2222)]}) == []
+
+
+def test_a_firewall_that_lets_the_workers_ports_alone_through_is_told_with_nccls_way_out() -> None:
+    """With it a training of GPUs hangs in its first step (tensorflow#37693)."""
+    answers = {
+        "gpu01": [way("gpu02", 2222), way("gpu02", 41000, "no answer within 4 s", nccl=True)]
+    }
+    closed, nccl, _hint = judge.reached(answers)
+    assert closed.endswith("a firewall that drops it? (any port, as NCCL takes them)")
+    assert "--communication ring" in nccl
+
+
+@pytest.mark.parametrize(
+    ("communication", "uuids", "hosts"),
+    [
+        ("NCCL", ["GPU-a"], ["gpu01", "gpu02"]),
+        ("AUTO", ["GPU-a"], ["gpu01", "gpu02"]),
+        ("RING", ["GPU-a"], []),
+        ("NCCL", [], []),
+    ],
+)
+def test_any_port_is_needed_by_nccl_between_gpus_alone(
+    communication: str, uuids: list[str], hosts: list[str]
+) -> None:
+    one = told(gpus={"uuids": uuids, "in_use": {}, "error": None})
+    assert judge.needs_any_port({"gpu01": one, "gpu02": one}, communication) == hosts
+
+
+def test_clocks_that_are_apart_are_named_and_a_slow_look_is_not() -> None:
+    looks = {
+        "gpu01": told(clock=1000.0, between=[999.0, 1001.0]),
+        # Asked later, and slow: its clock may be right.
+        "gpu02": told(clock=1100.0, between=[1020.0, 1101.0]),
+    }
+    assert judge.clocks(looks) == ""
+    looks["gpu02"]["clock"] = 1200.0
+    assert judge.clocks(looks).startswith("the clock of gpu02 is 98 s ahead of that of gpu01: ")
+    assert judge.clocks({"gpu01": told()}) == ""

@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from gpu_stack.host.context import Context
@@ -25,7 +26,10 @@ def free() -> int:
 @pytest.fixture
 def port() -> Iterator[int]:
     number = free()
-    assert ports.listen(Context(), [number], TOKEN, ME) == {}
+    held, chosen = ports.listen(Context(), [number], TOKEN, ME)
+    assert held == {}
+    assert chosen
+    assert ports.reach("127.0.0.1", chosen, TOKEN) == ports.OPEN
     yield number
     ports.release([number], TOKEN)
 
@@ -44,13 +48,38 @@ def test_who_holds_a_port_is_named() -> None:
     with socket.socket(socket.AF_INET6) as one:
         one.bind(("", number))
         one.listen(1)
-        (held,) = ports.listen(Context(), [number], TOKEN, ME).values()
+        names, chosen = ports.listen(Context(), [number], TOKEN, ME)
+    (held,) = names.values()
+    assert chosen is None
     assert f"(pid {os.getpid()})" in held
 
 
 def test_another_look_is_told_from_a_program(port: int) -> None:
-    (held,) = ports.listen(Context(), [port], "another", ME).values()
+    (held,) = ports.listen(Context(), [port], "another", ME)[0].values()
     assert "the look of another `provision train`" in held
+
+
+def test_a_listener_that_somebody_keeps_busy_goes_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ports, "LONGEST", 1.0)
+    number = free()
+    assert ports.listen(Context(), [number], TOKEN, ME)[0] == {}
+    deadline = time.monotonic() + 10
+    while ports.reach("127.0.0.1", number, TOKEN) == ports.OPEN:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_worker_that_holds_a_port_is_told_with_its_job(tmp_path: Path) -> None:
+    process = tmp_path / "proc" / "7"
+    process.mkdir(parents=True)
+    (process / "comm").write_text("python\n")
+    (process / "status").write_text("Uid:\t7\t7\t7\t7\n")
+    words = "python of 7 (pid 7)"
+    assert ports._process(Context(str(tmp_path)), "7") == words
+    (process / "cgroup").write_text("0::/system.slice/provision-train-my-job-0.service\n")
+    assert ports._process(Context(str(tmp_path)), "7") == words + ", of the training my-job"
 
 
 def test_all_places_are_asked_at_once(monkeypatch: pytest.MonkeyPatch, port: int) -> None:

@@ -7,16 +7,17 @@ alone, and systemd starts the supervisor anew where somebody kills it.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import shutil
+import stat
 import time
 
-from ..host import mapping
 from ..host.refusal import RefusalError
 from ..type_checking import TYPE_CHECKING
-from . import account, ports
+from . import account, ports, told
 
 if TYPE_CHECKING:
     from typing import Any
@@ -29,9 +30,13 @@ UNIT = "provision-train-{0}-{1}.service"
 VARIABLES = "/etc/provision/gpu.env"
 # Bytes of a log in one answer.
 PIECE = 256 * 1024
+# Of these at its end its last line is told.
+LAST = 500
 # Seconds until a unit that was asked to stop has to be gone by itself.
 STOPS = 45.0
 TURN = 0.25
+# Systemd's states of a unit of which nothing is at work, nor will be by itself.
+GONE = ("inactive", "failed")
 PROPERTIES = (
     # A worker that takes too much memory is killed alone; its supervisor tells the others.
     "OOMPolicy=continue",
@@ -59,8 +64,23 @@ def command(unit: str, person: account.Account, job: str, python: str, work: str
     ]  # fmt: skip
 
 
-def is_active(context: Context, unit: str) -> bool:
-    return bool(context.run(["systemctl", "is-active", "--quiet", unit]).rc == 0)
+def owner(context: Context, unit: str) -> str | None:
+    """The number of the user whose supervisor the unit runs, or will start anew; None where it is
+    over. Raises RefusalError where systemd does not say.
+
+    Of systemd's `is-active` a unit is over for the second until it starts anew.
+    """
+    show = ["systemctl", "show", "--property", "ActiveState", "--property", "User", unit]
+    done = context.run(show)
+    if done.rc != 0:
+        raise RefusalError("systemctl show {0}: {1}".format(unit, done.err.strip()[:300]))
+    said = dict(line.partition("=")[::2] for line in done.out.splitlines())
+    return None if said.get("ActiveState") in GONE else str(said.get("User"))
+
+
+def is_active(context: Context, unit: str, person: account.Account) -> bool:
+    """Whether the unit is at work for this person; another's job may have the same name."""
+    return owner(context, unit) in (str(person.uid), person.name)
 
 
 def start(context: Context, params: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +91,7 @@ def start(context: Context, params: dict[str, Any]) -> dict[str, Any]:
     """
     person = account.of(params["user"])
     unit = UNIT.format(params["job"], params["worker"])
-    if is_active(context, unit):
+    if owner(context, unit) is not None:
         raise RefusalError("a job of this name is running here already: {0}".format(unit))
     work = os.path.join(
         person.folder(params["folder"]), params["job"], "worker-{0}".format(params["worker"])
@@ -88,8 +108,9 @@ def start(context: Context, params: dict[str, Any]) -> dict[str, Any]:
 def write(work: str, given: dict[str, Any], files: dict[str, str]) -> None:
     """The files of a worker; what a former job of this name has backed up and printed stays."""
     state = os.path.join(work, ".job")
-    shutil.rmtree(state, ignore_errors=True)
     os.makedirs(work, exist_ok=True)
+    _check_own(work)
+    shutil.rmtree(state, ignore_errors=True)
     os.mkdir(state, 0o700)
     for name, text in files.items():
         path = os.path.join(work, name)
@@ -103,46 +124,21 @@ def write(work: str, given: dict[str, Any], files: dict[str, str]) -> None:
         json.dump(given, stream)
 
 
-def find(folder: str, job: str, host: str) -> str | None:
-    """The folder of this host's worker of a job; None without one.
+def _check_own(work: str) -> None:
+    """Raises OSError where another user could change what the unit is going to run.
 
-    A home may be shared by all hosts, so each looks for the worker that has its name.
+    The folder of all jobs may be one that several people share.
     """
-    try:
-        names = sorted(os.listdir(os.path.join(folder, job)))
-    except FileNotFoundError:
-        return None
-    for name in names:
-        work = os.path.join(folder, job, name)
-        given = _json(os.path.join(work, ".job", "job.json"))
-        if given and given["hosts"][given["worker"]] == host:
-            return work
-    return None
-
-
-def listed(folder: str, host: str) -> list[dict[str, Any]]:
-    """[{job, verdict, reason, script, progress}] of the jobs that have a worker on this host."""
-    found = []
-    for job in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-        work = find(folder, job, host)
-        if work is not None:
-            found.append(dict(told(work), job=job))
-    return found
-
-
-def told(work: str) -> dict[str, Any]:
-    """What the supervisor has written down of its worker and of the job."""
-    given = _json(os.path.join(work, ".job", "job.json")) or {}
-    state = _json(os.path.join(work, ".job", "state.json")) or {}
-    answer = state.get("answer") or {}
-    return {
-        "worker": given.get("worker"), "hosts": given.get("hosts"), "work": work,
-        "restarts_allowed": given.get("restarts"), "ports": given.get("ports"),
-        "verdict": answer.get("verdict") or "", "reason": answer.get("reason") or "",
-        "generation": answer.get("generation") or 0, "running": state.get("running"),
-        "progress": state.get("progress"), "mark": state.get("mark"),
-        "board": state.get("board"), "written": state.get("written"),
-    }  # fmt: skip
+    job = os.path.dirname(work)
+    for path in (job, work):
+        info = os.lstat(path)
+        is_own = stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
+        if not is_own or info.st_mode & stat.S_IWOTH:
+            raise PermissionError(errno.EPERM, "it is not this user's alone", path)
+    above = os.stat(os.path.dirname(job))
+    if above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX:
+        words = "everybody can replace what is there (chmod +t)"
+        raise PermissionError(errno.EPERM, words, os.path.dirname(job))
 
 
 def read(context: Context, params: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +155,7 @@ def read(context: Context, params: dict[str, Any]) -> dict[str, Any]:
         if answer is None:
             return {"found": False}
         unit = UNIT.format(params["job"], answer["told"]["worker"])
-        answer["active"] = is_active(context, unit)
+        answer["active"] = is_active(context, unit, person)
         news = answer["log"] or answer["told"]["written"] != params["since"]
         if news or not answer["active"] or time.monotonic() >= deadline:
             return dict(answer, found=True)
@@ -167,21 +163,27 @@ def read(context: Context, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(folder: str, params: dict[str, Any]) -> dict[str, Any] | None:
-    work = find(folder, params["job"], params["host"])
+    work = told.find(folder, params["job"], params["host"])
     if work is None:
         return None
     path, offset, text = os.path.join(work, "output.log"), params["offset"], b""
+    quiet, last = None, ""
     if os.path.isfile(path):
         with open(path, "rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            # From an end backwards, where only the last of a long log is wanted.
-            offset = max(0, size + offset) if offset < 0 else min(offset, size)
+            info = os.fstat(stream.fileno())
+            quiet = max(0.0, time.time() - info.st_mtime)
+            # From an end backwards, where only the last of a long log is wanted. One that is
+            # shorter than it was has begun anew.
+            offset = max(0, info.st_size + offset) if offset < 0 else offset
+            offset = 0 if offset > info.st_size else offset
             stream.seek(offset)
             text = stream.read(PIECE)
+            stream.seek(max(0, info.st_size - LAST))
+            last = stream.read(LAST).decode("utf-8", "replace").strip().rpartition("\n")[2]
     # Whole lines alone, but where a line has no end.
     whole = text if len(text) == PIECE and b"\n" not in text else text[: text.rfind(b"\n") + 1]
     return {
-        "told": told(work),
+        "told": dict(told.of(work), quiet=quiet, last=last),
         "log": whole.decode("utf-8", "replace"),
         "offset": offset + len(whole),
     }
@@ -197,29 +199,33 @@ def stop(context: Context, params: dict[str, Any]) -> dict[str, Any]:
     work = person.do(lambda: _ask_to_stop(folder, params["job"], params["host"]))
     if work is None:
         return {"found": False, "stopped": False}
-    unit = UNIT.format(params["job"], work.rpartition("-")[2])
-    was_active = is_active(context, unit)
+    unit = UNIT.format(params["job"], told.number(work))
+    was_active = is_active(context, unit, person)
     deadline = time.monotonic() + STOPS
-    while is_active(context, unit) and time.monotonic() < deadline:
+    while is_active(context, unit, person) and time.monotonic() < deadline:
         time.sleep(TURN)
-    if is_active(context, unit):
+    if is_active(context, unit, person):
         done = context.run(["systemctl", "stop", unit])
         if done.rc != 0:
             raise RefusalError("systemctl stop {0}: {1}".format(unit, done.err.strip()[:300]))
-    return {"found": True, "stopped": was_active, "told": person.do(lambda: told(work))}
+    return {"found": True, "stopped": was_active, "told": person.do(lambda: told.of(work))}
 
 
 def _ask_to_stop(folder: str, job: str, host: str) -> str | None:
-    work = find(folder, job, host)
+    work = told.find(folder, job, host)
     if work is not None:
         with open(os.path.join(work, ".job", "stop"), "w"):
             pass
     return work
 
 
-def _json(path: str) -> dict[str, Any] | None:
-    try:
-        with open(path, encoding="utf-8") as stream:
-            return mapping.of(stream.read())
-    except (OSError, ValueError):
-        return None
+def listed(context: Context, params: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is told of each job that has a worker on this host, and whether it is at work."""
+    person = account.of(params["user"])
+    folder = person.folder(params["folder"])
+    found: list[dict[str, Any]] = person.do(lambda: told.listed(folder, params["host"]))
+    for entry in found:
+        is_named = NAME.fullmatch(entry["job"]) is not None
+        unit = UNIT.format(entry["job"], entry["worker"])
+        entry["active"] = is_named and not entry["verdict"] and is_active(context, unit, person)
+    return found

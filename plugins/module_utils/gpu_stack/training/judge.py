@@ -6,7 +6,7 @@ import ipaddress
 import json
 
 from ..type_checking import TYPE_CHECKING
-from .ports import FIREWALL, OPEN
+from .ports import FIREWALL, OPEN, SILENT
 
 if TYPE_CHECKING:
     from typing import Any
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 COMMUNICATION = ("AUTO", "NCCL", "RING")
 # Kubeflow's, and what TensorFlow's tutorials show.
 PORT = 2222
+# Bytes on the disk of a job's folder below which nothing is started: backups and the final model
+# go there.
+ROOM = 512 << 20
+# Seconds by which the clocks of two hosts may differ: any that are set by the network agree better.
+APART = 30.0
 
 
 def place(address: str, port: int) -> str:
@@ -85,10 +90,23 @@ def _of_host(told: dict[str, Any], gpus: list[int] | None, in_use: str, resume: 
     faults = [told["fault"]] if told["fault"] else []
     if not told["tensorflow"]:
         faults.append("it has no finished environment of TensorFlow: `provision apply` brings it")
-    if told["taken"] and not resume:
+    if told["running"]:
+        faults.append(
+            "a job of this name is at work here, of {0}: another name, or --stop first".format(
+                told["running"]
+            )
+        )
+    elif told["taken"] and not resume:
         faults.append(
             "a job of this name has been here, in {0}: another name, or gpu_train_resume to go on "
             "with it".format(told["folder"])
+        )
+    if told["free"] is not None and told["free"] < ROOM:
+        faults.append(
+            "{0} MiB are free for {1}, of {2} that backups and the final model need at least: "
+            "gpu_train_folder names another disk".format(
+                told["free"] >> 20, told["folder"], ROOM >> 20
+            )
         )
     for port, holder in sorted(told["ports"].items()):
         faults.append("port {0} is held by {1}: gpu_train_port chooses others".format(port, holder))
@@ -112,12 +130,58 @@ def _gpus(told: dict[str, Any], gpus: list[int] | None, in_use: str) -> list[str
     return faults
 
 
+def clocks(facts: dict[str, dict[str, Any]]) -> str:
+    """Which two hosts' clocks are apart, in words; "" where none are.
+
+    TensorFlow trains all the same, but nobody can lay its workers' logs side by side. A host has
+    read its clock somewhere `between` two moments of the controller.
+    """
+    known = {host: told for host, told in facts.items() if told.get("between")}
+    if not known:
+        return ""
+    least = {host: told["clock"] - told["between"][1] for host, told in known.items()}
+    most = {host: told["clock"] - told["between"][0] for host, told in known.items()}
+    ahead, behind = max(least, key=lambda host: least[host]), min(most, key=lambda host: most[host])
+    apart = least[ahead] - most[behind]
+    if apart <= APART:
+        return ""
+    return (
+        "the clock of {0} is {1:.0f} s ahead of that of {2}: the times in the workers' logs and in "
+        "TensorBoard do not agree; see `timedatectl` there".format(ahead, apart, behind)
+    )
+
+
+def needs_any_port(facts: dict[str, dict[str, Any]], communication: str) -> list[str]:
+    """The hosts between which NCCL may connect: at ports that the kernel chooses.
+
+    A firewall that lets TensorFlow's own port alone through is why a training hangs in its first
+    step (tensorflow#37693). AUTO takes NCCL between GPUs.
+    """
+    if communication == "RING":
+        return []
+    return [host for host, told in facts.items() if told["gpus"]["uuids"] and told["any_port"]]
+
+
 def reached(answers: dict[str, list[dict[str, Any]]]) -> list[str]:
     """A line for each way between two hosts that is closed: {host: what it was answered}."""
-    faults = [
-        "{0} cannot reach {1}:{2}: {3}".format(host, entry["host"], entry["port"], entry["answer"])
-        for host, entries in answers.items()
-        for entry in entries
-        if entry["answer"] != OPEN
-    ]
+    faults = []
+    is_nccl = False
+    for host, entries in answers.items():
+        for entry in entries:
+            if entry["answer"] == OPEN:
+                continue
+            words = "{0} cannot reach {1}:{2}: {3}, at {4}".format(
+                host, entry["host"], entry["port"], entry["answer"], entry["address"]
+            )
+            if entry["answer"].startswith(SILENT):
+                words += ": a firewall that drops it?"
+            if entry.get("any"):
+                is_nccl, words = True, words + " (any port, as NCCL takes them)"
+            faults.append(words)
+    if is_nccl:
+        faults.append(
+            "hint: NCCL connects at any port, and a training hangs in its first step where it "
+            "can't (tensorflow#37693): let these hosts reach each other at all ports, or take "
+            "--communication ring, for which the workers' ports are enough"
+        )
     return [*faults, "hint: " + FIREWALL] if faults else []

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
+import pwd
+import time
 
 from ..acceptance import bounded, machine, nvml
 from ..components import tensorflow
 from ..host import platform
 from ..host.refusal import RefusalError
 from ..type_checking import TYPE_CHECKING
-from . import account, ports
+from . import account, jobs, ports
 
 if TYPE_CHECKING:
     from typing import Any
@@ -19,13 +21,16 @@ if TYPE_CHECKING:
 
 
 def look(context: Context, params: dict[str, Any]) -> dict[str, Any]:
-    """{user, tensorflow, python, ports, gpus, simulated, folder, taken, fault} of this host.
+    """{user, tensorflow, python, ports, any_port, gpus, simulated, folder, taken, running, free,
+    clock, fault} of this host.
 
     params: job, worker, ports, token, user, folder, tensorflow_root. fault: why there is no user
-    or folder. taken: whether a job of this name is there already.
+    or folder. taken: whether a job of this name is there already. running: whose is at work. free:
+    bytes of the folder's disk that the user may fill. clock: seconds since 1970.
     """
     facts: dict[str, Any] = {
-        "fault": None, "user": None, "folder": None, "taken": False, "ports": {},
+        "fault": None, "user": None, "folder": None, "taken": False, "running": None,
+        "free": None, "ports": {}, "any_port": None, "clock": time.time(),
         "simulated": bool(platform.simulated_gpu(context)),
         "gpus": gpus(context), **environment(context, params["tensorflow_root"]),
     }  # fmt: skip
@@ -34,11 +39,33 @@ def look(context: Context, params: dict[str, Any]) -> dict[str, Any]:
         facts["user"] = person.name
         facts["folder"] = os.path.join(person.folder(params["folder"]), params["job"])
         work = os.path.join(facts["folder"], "worker-{0}".format(params["worker"]))
-        facts["taken"] = person.do(functools.partial(os.path.lexists, work + "/.job"))
-        facts["ports"] = ports.listen(context, params["ports"], params["token"], person.identity)
+        facts["taken"], facts["free"] = person.do(functools.partial(_folder, work))
+        running = jobs.owner(context, jobs.UNIT.format(params["job"], params["worker"]))
+        if running is not None:
+            facts["running"] = _name(running)
+        facts["ports"], facts["any_port"] = ports.listen(
+            context, params["ports"], params["token"], person.identity
+        )
     except RefusalError as error:
         facts["fault"] = str(error)
     return facts
+
+
+def _folder(work: str) -> tuple[bool, int]:
+    """Whether a job has been there, and how many bytes are free where it will be."""
+    there = work
+    while not os.path.isdir(there):
+        there = os.path.dirname(there)
+    disk = os.statvfs(there)
+    return os.path.lexists(work + "/.job"), disk.f_bavail * disk.f_frsize
+
+
+def _name(number: str) -> str:
+    """The user of this number; a unit may also have been started by name."""
+    try:
+        return pwd.getpwuid(int(number)).pw_name
+    except (ValueError, KeyError):
+        return number
 
 
 def environment(context: Context, root: str) -> dict[str, str | None]:

@@ -12,6 +12,9 @@ COMPLETE, ENDED, FAILED, STOPPED = "complete", "ended", "failed", "stopped"
 RUNNING, UNKNOWN, LOST = "running", "unknown", "lost"
 # Not what was wanted: a play ends with an error.
 BROKEN = (ENDED, FAILED, UNKNOWN, LOST)
+# Seconds without a line and without an epoch after which a worker may hang: the first step of a
+# large model on several hosts takes minutes.
+QUIET = 300.0
 
 
 def of(plan: dict[str, Any], after: str, answers: dict[str, Any]) -> dict[str, Any]:
@@ -65,14 +68,43 @@ def progress(told: dict[str, Any]) -> str:
     return words
 
 
+def hint(told: dict[str, Any]) -> str:
+    """What to try with a worker that seems to hang; "" for one that does not.
+
+    It has printed nothing for a while, and no epoch of this try is done.
+    """
+    since, at = told.get("since"), (told.get("progress") or {}).get("at")
+    quiet = told.get("quiet") or 0.0
+    if told["verdict"] or quiet < QUIET or since is None or (at is not None and at >= since):
+        return ""
+    words = "nothing was printed for {0:.0f} min, and no epoch of this try is done".format(
+        quiet / 60
+    )
+    if "Started server" in (told.get("last") or ""):
+        return words + (
+            ": it waits for its peers, and the log of one of them says why that does not come "
+            "(tensorflow#46931)"
+        )
+    if told.get("communication") == "RING":
+        return words + ": compare the logs of all workers; by RING it is not NCCL that hangs"
+    return words + (
+        ". If it hangs in its first step, try --communication ring: if that trains, NCCL's way "
+        "between the hosts is at fault (tensorflow#37693), and NCCL_DEBUG=INFO in "
+        "gpu_train_environment makes it say where"
+    )
+
+
 def _jobs(answers: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """{job: {state, hosts}} of the lists that the hosts gave."""
     found: dict[str, Any] = {}
     for host, entries in answers.items():
         for entry in entries:
-            job = found.setdefault(entry["job"], {"hosts": [], "verdict": "", "epoch": None})
+            job = found.setdefault(
+                entry["job"], {"hosts": [], "verdict": "", "epoch": None, "active": False}
+            )
             job["hosts"].append(host)
             job["verdict"] = job["verdict"] or entry["verdict"]
+            job["active"] |= entry["active"]
             if entry["worker"] == 0 and entry["progress"]:
                 job["epoch"] = entry["progress"].get("epoch")
     return found
@@ -91,12 +123,13 @@ def lines(report: dict[str, Any]) -> list[str]:
     text.append(found["words"])
     for job, known in sorted(found["jobs"].items()):
         epoch = "" if known["epoch"] is None else ", epoch {0}".format(known["epoch"])
-        state = known["verdict"] or "running, or lost"
+        state = known["verdict"] or (RUNNING if known["active"] else LOST)
         text.append("  {0}: {1}{2} ({3})".format(job, state, epoch, ", ".join(known["hosts"])))
     for host, told in sorted(found["workers"].items(), key=lambda pair: pair[1]["worker"] or 0):
         text.append("  worker {0} on {1}: {2}{3}".format(
             told["worker"], host, told["work"], progress({"progress": told["progress"]})
         ))  # fmt: skip
+        text += ["    " + line for line in (told.get("trouble"), hint(told)) if line]
         for cause in (told.get("board") or {}).get("history") or []:
             text.append("    try {0}: worker {1} on {2} {3}".format(
                 cause["generation"] + 1, cause["worker"], cause["host"], cause["words"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import select
 import socket
 import time
@@ -25,32 +26,38 @@ if TYPE_CHECKING:
 GREETING = "provision-train "
 # Seconds that a listener waits for the next connection, and that one lasts at most.
 LISTENS, PATIENCE = 20.0, 4.0
-OPEN = "open"
+# Until a listener goes though somebody comes again and again.
+LONGEST = 180.0
+# A port that the kernel chooses, as NCCL's of its connections: the listener's, and no worker's.
+ANY = 0
+# Answers: of a listener with our token, and none at all.
+OPEN, SILENT = "open", "no answer"
+# Of a supervisor, in a process's cgroup: jobs.py.
+_UNIT = re.compile(r"/provision-train-([a-z0-9-]+)-[0-9]+\.service(?:/|$)", re.M)
 FIREWALL = "a firewall between them, or gpu_train_address of that host is not what its peers reach"
 
 
 def listen(
     context: Context, ports: list[int], token: str, user: tuple[str, int, int]
-) -> dict[int, str]:
-    """Starts a listener on these ports as `user`: {port: who holds it} of those that are taken.
+) -> tuple[dict[int, str], int | None]:
+    """Starts a listener on these ports, and on one that the kernel chooses, as `user`.
 
-    It is a process of its own, which ends by `release` or when nobody has come for LISTENS seconds.
+    Returns {port: who holds it} of those that are taken, and the chosen port; None without one. The
+    listener is a process of its own, which ends by `release`, when nobody has come for LISTENS
+    seconds, or after LONGEST.
     """
     held: dict[int, str] = {}
     sockets = []
-    for port in ports:
+    for port in [*ports, ANY]:
         try:
             sockets.append(_bound(port))
         except OSError as error:
             held[port] = _holder(context, port, error)
-    if held or not sockets:
+    chosen = None if held else int(sockets[-1].getsockname()[1])
+    if held or os.fork():
         for one in sockets:
             one.close()
-        return held
-    if os.fork():
-        for one in sockets:
-            one.close()
-        return held
+        return held, chosen
     try:
         os.setsid()
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -82,7 +89,8 @@ def _bound(port: int) -> socket.socket:
 def _serve(sockets: list[socket.socket], token: str) -> None:
     """Greets who comes, until it is told to end or nobody comes any more."""
     greeting = (GREETING + token + "\n").encode("ascii")
-    while True:
+    deadline = time.monotonic() + LONGEST
+    while time.monotonic() < deadline:
         ready = select.select(sockets, [], [], LISTENS)[0]
         if not ready:
             return
@@ -128,7 +136,7 @@ def reach(address: str, port: int, token: str, patience: float = PATIENCE) -> st
             said = peer.recv(256).decode("ascii", "replace")
             peer.sendall(b"\n")
     except socket.timeout:
-        return "no answer within {0:.0f} s".format(patience)
+        return SILENT + " within {0:.0f} s".format(patience)
     except OSError as error:
         return error.strerror or str(error)
     return OPEN if said == GREETING + token + "\n" else "something else answers there"
@@ -138,7 +146,7 @@ def reach_all(places: list[dict[str, Any]], token: str) -> list[dict[str, Any]]:
     """The places with `answer`, each asked in a thread of its own: a closed port costs its time."""
     import threading
 
-    answers = [dict(place, answer="no answer") for place in places]
+    answers = [dict(place, answer=SILENT) for place in places]
 
     def ask(entry: dict[str, Any]) -> None:
         entry["answer"] = reach(entry["address"], entry["port"], token)
@@ -164,12 +172,18 @@ def _holder(context: Context, port: int, error: OSError) -> str:
         for name in context.listdir(directory):
             if context.readlink(directory + "/" + name) in sockets:
                 pid = directory.split("/")[2]
-                found = process(
-                    context, pid, (context.read("/proc/" + pid + "/comm") or "").strip()
-                )
-                return "{0} of {1} (pid {2})".format(
-                    found["command"].split(" ")[0] or "a process", found["user"], pid
-                )
+                return _process(context, pid)
     # Whose process it is can't be read in a container without CAP_SYS_PTRACE; whose socket, always.
     users = sorted({names.get(number, number) for number in sockets.values()})
     return "a process of {0}".format(", ".join(users)) if users else "a process unknown here"
+
+
+def _process(context: Context, pid: str) -> str:
+    """A process in words; a worker of a training with the job that it is of."""
+    folder = "/proc/" + pid
+    found = process(context, pid, (context.read(folder + "/comm") or "").strip())
+    words = "{0} of {1} (pid {2})".format(
+        found["command"].split(" ")[0] or "a process", found["user"], pid
+    )
+    unit = _UNIT.search(context.read(folder + "/cgroup") or "")
+    return words + (", of the training {0}".format(unit.group(1)) if unit else "")

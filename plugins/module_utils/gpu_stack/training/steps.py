@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from ..host.context import Context
 from ..type_checking import TYPE_CHECKING
-from . import account, jobs, look, ports
+from . import jobs, look, ports
 
 if TYPE_CHECKING:
     from typing import Any
@@ -23,13 +25,14 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     if step == "read":
         return _said(jobs.read(context, params))
     if step == "list":
-        folder = account.of(params["user"]).folder(params["folder"])
-        return _said(account.of(params["user"]).do(lambda: jobs.listed(folder, params["host"])))
+        return _said(jobs.listed(context, params))
     if check_mode:
         return {"changed": True, "training": {}}
     if step == "start":
-        given = dict(params["given"], secret=params["secret"])
-        return {"changed": True, "training": jobs.start(context, dict(params, given=given))}
+        given = dict(json.loads(params["given"]), secret=params["secret"])
+        files = json.loads(params["files"])
+        started = jobs.start(context, dict(params, given=given, files=files))
+        return {"changed": True, "training": started}
     stopped = jobs.stop(context, params)
     return {"changed": stopped["stopped"], "training": stopped}
 

@@ -81,6 +81,10 @@ class Board:
         if self.phase != END:
             self._end(verdicts.STOPPED, reason)
 
+    def fail(self, reason: str) -> None:
+        """The board itself can't go on."""
+        self._end(verdicts.FAILED, reason)
+
     def tick(self, now: float) -> None:
         """Decides what follows from the reports and from the time."""
         if self.phase == END:
@@ -99,7 +103,7 @@ class Board:
 
     def _gather(self, now: float) -> None:
         missing = [
-            self.hosts[worker]
+            worker
             for worker in range(len(self.hosts))
             if self.reports.get(worker, {}).get("ready") != self.generation
             or now - self.seen[worker] > LOST
@@ -109,7 +113,16 @@ class Board:
             self._first_end = self._complete = None
             self._ends = {}
         elif now - self._began > (RETURN if self._has_run else GATHER):
-            self._end(verdicts.FAILED, "no word from {0}".format(", ".join(missing)))
+            self._end(verdicts.FAILED, self._why(missing))
+
+    def _why(self, missing: list[int]) -> str:
+        """Who is not ready, and what its supervisor says about that."""
+        parts = []
+        for worker in missing:
+            trouble = self.reports.get(worker, {}).get("trouble")
+            host = self.hosts[worker]
+            parts.append("{0}: {1}".format(host, trouble) if trouble else "no word from " + host)
+        return "; ".join(parts)
 
     def _watch(self, now: float) -> None:
         if self._mark() is not None:

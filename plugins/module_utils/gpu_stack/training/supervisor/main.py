@@ -6,9 +6,11 @@ the board (board.py), by which all decide together.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 import tarfile
 import threading
@@ -26,6 +28,8 @@ TURN = 0.3
 ALONE = {False: 150.0, True: board.RETURN}
 # Until the board goes whose end not all know yet.
 LINGER = 60.0
+# Until the board's port is free that a former supervisor, or the look, has just left.
+BIND = 20.0
 
 
 def read(path: str) -> Any:
@@ -44,6 +48,25 @@ def write(path: str, content: Any) -> None:
     os.replace(path + ".new", path)
 
 
+def _newest(path: str) -> float:
+    """When a file was written last, or what is in a folder; 0 where there is none."""
+    times = [0.0]
+    with contextlib.suppress(OSError):
+        times.append(os.path.getmtime(path))
+        if os.path.isdir(path):
+            times += [os.path.getmtime(os.path.join(path, name)) for name in os.listdir(path)]
+    return max(times)
+
+
+def _bind(port: int | None) -> None:
+    """Raises OSError where somebody listens on the port that the worker needs."""
+    if port is None:
+        return
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("", port))
+
+
 class Supervisor:
     """Of the worker whose folder this is."""
 
@@ -60,6 +83,10 @@ class Supervisor:
         self._packed: int | None = None
         self._begun = False
         self._written: Any = None
+        # What keeps this worker from being ready, in words.
+        self.trouble = ""
+        # When its try began.
+        self._since: float | None = None
 
     def path(self, name: str) -> str:
         return os.path.join(self.place, name)
@@ -68,18 +95,44 @@ class Supervisor:
         """Until the job ends; returns the supervisor's own exit code."""
         signal.signal(signal.SIGTERM, self._terminated)
         self._take_up(read(self.path("state.json")) or {})
-        server = None
-        if self.number == 0:
-            server = wire.Server(self.job["board"][1], self.job["secret"], self._reply)
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-        answer = self._until_the_end()
+        server = closed = None
+        # A job of one host has nobody to tell.
+        if self.number == 0 and len(self.job["hosts"]) > 1:
+            try:
+                server = self._listening()
+                threading.Thread(target=server.serve_forever, daemon=True).start()
+            except OSError as error:
+                closed = self._closed(error)
+        answer = closed or self._until_the_end()
         self.worker.stop()
         self.over = True
         self._note(answer)
-        self._say_goodbye()
+        if closed is None:
+            self._say_goodbye()
         if server is not None:
             server.shutdown()
         return 0
+
+    def _listening(self) -> wire.Server:
+        """The board's server. Raises OSError where its port stays another's."""
+        deadline = time.monotonic() + BIND
+        while True:
+            try:
+                return wire.Server(self.job["board"][1], self.job["secret"], self._reply)
+            except OSError:
+                if time.monotonic() > deadline or self._is_asked_to_stop():
+                    raise
+                time.sleep(TURN)
+
+    def _closed(self, error: OSError) -> dict[str, Any]:
+        """The end of a job whose board can't be reached: its port was taken after the look."""
+        with self._lock:
+            known = self._board()
+            reason = "port {0} of {1}: {2}".format(
+                self.job["board"][1], self.job["hosts"][0], error.strerror or error
+            )
+            known.fail(reason)
+            return known.answer(0, self.report(), time.monotonic())
 
     def _terminated(self, _number: int, _frame: object) -> None:
         self.asked_to_stop = True
@@ -114,12 +167,28 @@ class Supervisor:
             if answer["do"] == board.END:
                 return answer
             if answer["do"] == board.PREPARE:
-                self._prepare(answer["generation"])
+                if self._prepare(answer["generation"]):
+                    continue  # the others wait for this word
             elif self.ready == answer["generation"] and self.worker.generation != self.ready:
-                self.worker.start(answer["generation"])
-                self._begun = True
+                self._start(answer["generation"])
+            self.worker.trim()
             self._note(answer)
             time.sleep(TURN)
+
+    def _start(self, generation: int) -> None:
+        try:
+            self.worker.start(generation)
+        except OSError as error:
+            # Tried again with the next word.
+            self.trouble = "its log can't be written: {0}".format(error.strerror)
+            return
+        self._begun, self._since, self.trouble = True, time.time(), ""
+        if self.number == 0:
+            # All have it. A second copy of a large model's backup is gigabytes.
+            with self._lock:
+                self._packed = None
+            with contextlib.suppress(OSError):
+                os.remove(self.path("backup.tar"))
 
     def _alone(self, why: str) -> dict[str, Any]:
         reason = "worker 0 on {0} is not heard: {1}".format(self.job["hosts"][0], why)
@@ -138,6 +207,8 @@ class Supervisor:
             "mark": self._mark() if self.number == 0 else None,
             "stop": self._is_asked_to_stop(),
             "over": self.over,
+            "since": self._since,
+            "trouble": self.trouble,
         }
 
     def _is_asked_to_stop(self) -> bool:
@@ -146,15 +217,18 @@ class Supervisor:
     def _mark(self) -> dict[str, Any] | None:
         """What says that the training is complete: the helper's mark, or the file that was named.
 
-        A mark counts with the model that it names.
+        A mark counts with the model that it names. A file does when the worker has ended that
+        writes it, and was not killed: it may be half of one.
         """
         mark = read(self.path("complete.json"))
         if isinstance(mark, dict) and os.path.exists(str(mark.get("model"))):
             return mark
         final = self.job.get("final")
         path = os.path.join(self.job["work"], final) if final else ""
-        # A file that still grows is named by a worker that still runs.
-        if final and os.path.exists(path) and self.worker.code() is not None:
+        code = self.worker.code()
+        is_over = code is not None and not verdicts.is_tried_again(code)
+        # One of a former job of this name says nothing about this one.
+        if final and is_over and _newest(path) >= _newest(self.path("job.json")):
             return {"model": path}
         return None
 
@@ -185,28 +259,42 @@ class Supervisor:
             raise RuntimeError("only worker 0 has the board")
         return self.board
 
-    def _prepare(self, generation: int) -> None:
-        """Ends the worker of the former try, and takes what worker 0 has backed up."""
+    def _prepare(self, generation: int) -> bool:
+        """Ends the worker of the former try, and takes what worker 0 has backed up.
+
+        Whether the worker has become ready by it.
+        """
         if self.ready == generation:
-            return
+            return False
         self.worker.stop()
+        port = (self.job.get("ports") or [None])[0]
+        try:
+            _bind(port)
+        except OSError as error:
+            # TensorFlow's own words for it would look like a fault of the script.
+            self.trouble = "port {0}: {1}".format(port, error.strerror)
+            return False
         archive = self.path("backup.tar")
         try:
             if self.number == 0:
-                backup.pack(self.job["work"], archive)
+                if len(self.job["hosts"]) > 1:
+                    backup.pack(self.job["work"], archive)
                 with self._lock:
                     self._packed = self.ready = generation
-                return
+                self.trouble = ""
+                return True
             address = (self.job["board"][0], self.job["board"][1])
             question = {"backup": generation}
             if wire.ask(address, self.job["secret"], question, target=archive)["wait"]:
-                return
+                return False
             backup.unpack(archive, self.job["work"])
             os.remove(archive)
-            self.ready = generation
+            self.ready, self.trouble = generation, ""
         except (wire.WireError, OSError, tarfile.TarError) as error:
             # Tried again: the board ends a job for which this lasts.
-            sys.stderr.write("the backup did not come: {0}\n".format(error))
+            self.trouble = "the backup did not come: {0}".format(error)
+            return False
+        return True
 
     def _note(self, answer: dict[str, Any]) -> None:
         """Writes down what a person who comes back, or the next supervisor, must know."""
@@ -215,8 +303,10 @@ class Supervisor:
             "board": self._board_state() if self.board is not None else None,
         }  # fmt: skip
         if state != self._written:
-            write(self.path("state.json"), dict(state, written=time.time()))
-            self._written = state
+            # A full disk is no reason for a supervisor to end: the worker may still train.
+            with contextlib.suppress(OSError):
+                write(self.path("state.json"), dict(state, written=time.time()))
+                self._written = state
 
     def _board_state(self) -> dict[str, Any]:
         with self._lock:

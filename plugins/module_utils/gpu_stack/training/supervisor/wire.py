@@ -13,14 +13,15 @@ import json
 import os
 import socket
 import socketserver
+import time
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO, Callable
+    from typing import Any, Callable
 
 # Bytes of one message; its lines are short.
 LIMIT = 1 << 20
-# Seconds for one question and its answer, and for each part of a file.
+# Seconds for one question and its answer as a whole, and for each part of a file.
 PATIENCE = 10.0
 PART = 1 << 20
 
@@ -29,22 +30,63 @@ class WireError(Exception):
     """The other side did not answer, or is none of this job."""
 
 
+class _Stream:
+    """What comes from a socket. Who sends a byte now and then holds up nobody for long."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._rest = connection, b""
+        self.begin()
+
+    def begin(self) -> None:
+        """From now on the next part has its whole time."""
+        self._deadline = time.monotonic() + PATIENCE
+
+    def _more(self, size: int) -> bytes:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise WireError("no whole answer within {0:.0f} s".format(PATIENCE))
+        self._connection.settimeout(left)
+        return self._connection.recv(size)
+
+    def line(self, limit: int) -> str:
+        """The next line without its end; what there is of it where the connection or the limit is
+        at its end.
+        """
+        while b"\n" not in self._rest and len(self._rest) < limit:
+            data = self._more(65536)
+            if not data:
+                break
+            self._rest += data
+        line, _end, self._rest = self._rest.partition(b"\n")
+        return line[:limit].decode("utf-8", "replace")
+
+    def part(self, size: int) -> bytes:
+        """The next bytes, `size` of them at most; none where the connection is at its end."""
+        if not self._rest:
+            return self._more(size)
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
+
+
 def _mac(secret: str, direction: str, challenge: str, text: str) -> str:
-    """Bound to the challenge, so that nothing can be said twice, and to who says it."""
+    """Bound to what both sides have drawn, so that nothing can be said twice, and to who says it.
+
+    challenge: of a question the server's alone; of an answer also the asker's: else who has read
+    one could answer with it for ever, at the port of a worker 0 that is gone.
+    """
     data = "\n".join((direction, challenge, text)).encode()
     return hmac.new(secret.encode(), data, hashlib.sha256).hexdigest()
 
 
-def _send(stream: Any, secret: str, direction: str, challenge: str, content: Any) -> None:
+def _signed(secret: str, direction: str, challenge: str, content: Any) -> bytes:
     text = json.dumps(content)
-    stream.write((_mac(secret, direction, challenge, text) + " " + text + "\n").encode())
-    stream.flush()
+    return (_mac(secret, direction, challenge, text) + " " + text + "\n").encode()
 
 
-def _receive(stream: Any, secret: str, direction: str, challenge: str) -> Any:
-    line = stream.readline(LIMIT).decode("utf-8", "replace")
-    mac, _space, text = line.rstrip("\n").partition(" ")
-    if not hmac.compare_digest(mac, _mac(secret, direction, challenge, text)):
+def _receive(stream: _Stream, secret: str, direction: str, challenge: str) -> Any:
+    line = stream.line(LIMIT)
+    mac, _space, text = line.partition(" ")
+    if not hmac.compare_digest(mac.encode(), _mac(secret, direction, challenge, text).encode()):
         raise WireError("an answer that is not of this job" if line else "no answer")
     return json.loads(text)
 
@@ -56,30 +98,34 @@ def ask(address: tuple[str, int], secret: str, question: Any, target: str | None
     """
     try:
         with socket.create_connection(address, PATIENCE) as connection:
-            stream = connection.makefile("rwb")
-            challenge = stream.readline(256).decode("ascii", "replace").strip()
-            _send(stream, secret, "question", challenge, question)
-            answer = _receive(stream, secret, "answer", challenge)
+            stream = _Stream(connection)
+            challenge, nonce = stream.line(256), os.urandom(16).hex()
+            asked = {"nonce": nonce, "question": question}
+            connection.sendall(_signed(secret, "question", challenge, asked))
+            answer = _receive(stream, secret, "answer", challenge + nonce)
             if target is not None:
-                _take(stream, target, answer["size"], answer["sha256"])
+                digest = _take(stream, target, answer["size"])
+                if digest != _receive(stream, secret, "file", challenge + nonce):
+                    raise WireError("the file arrived damaged")
             return answer
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WireError(str(error)) from None
 
 
-def _take(stream: Any, target: str, size: int, digest: str) -> None:
-    """Writes so many bytes to a file. Raises WireError where they are others than announced."""
+def _take(stream: _Stream, target: str, size: int) -> str:
+    """Writes so many bytes to a file; returns their digest. Raises WireError where some miss."""
     seen = hashlib.sha256()
     with open(target, "wb") as file:
         while size:
-            data = stream.read(min(size, PART))
+            stream.begin()
+            data = stream.part(min(size, PART))
             if not data:
                 raise WireError("the connection was cut off")
             seen.update(data)
             file.write(data)
             size -= len(data)
-    if seen.hexdigest() != digest:
-        raise WireError("the file arrived damaged")
+    stream.begin()
+    return seen.hexdigest()
 
 
 class Server(socketserver.ThreadingTCPServer):
@@ -106,29 +152,26 @@ class Server(socketserver.ThreadingTCPServer):
         """Someone who connects and leaves, or lies, is nothing to write about."""
 
 
-class _Handler(socketserver.StreamRequestHandler):
-    timeout = PATIENCE
+class _Handler(socketserver.BaseRequestHandler):
     server: Server
 
     def handle(self) -> None:
-        challenge = os.urandom(16).hex()
-        self.wfile.write(challenge.encode() + b"\n")
-        question = _receive(self.rfile, self.server.secret, "question", challenge)
-        answer, path = self.server.reply(question)
-        if path is not None:
-            with open(path, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                answer = dict(answer, size=size, sha256=_digest(file))
-                _send(self.wfile, self.server.secret, "answer", challenge, answer)
-                file.seek(0)
-                for part in iter(lambda: file.read(PART), b""):
-                    self.wfile.write(part)
-        else:
-            _send(self.wfile, self.server.secret, "answer", challenge, answer)
-
-
-def _digest(file: BinaryIO) -> str:
-    seen = hashlib.sha256()
-    for part in iter(lambda: file.read(PART), b""):
-        seen.update(part)
-    return seen.hexdigest()
+        connection: socket.socket = self.request
+        secret, challenge = self.server.secret, os.urandom(16).hex()
+        connection.sendall(challenge.encode() + b"\n")
+        asked = _receive(_Stream(connection), secret, "question", challenge)
+        both = challenge + asked["nonce"]
+        answer, path = self.server.reply(asked["question"])
+        connection.settimeout(PATIENCE)
+        if path is None:
+            connection.sendall(_signed(secret, "answer", both, answer))
+            return
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            connection.sendall(_signed(secret, "answer", both, dict(answer, size=size)))
+            # Signed behind it and not before: reading gigabytes twice takes longer than PATIENCE.
+            seen = hashlib.sha256()
+            for part in iter(lambda: file.read(PART), b""):
+                seen.update(part)
+                connection.sendall(part)
+            connection.sendall(_signed(secret, "file", both, seen.hexdigest()))

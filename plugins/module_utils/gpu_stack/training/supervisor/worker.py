@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -16,17 +17,20 @@ if TYPE_CHECKING:
 
 # Seconds between SIGTERM and SIGKILL.
 GRACE = 5.0
+# Bytes of a log that is kept as output.log.1 while another begins: two of them fill no disk.
+LARGEST = 256 << 20
 
 
 def variables(job: Mapping[str, Any], inherited: Mapping[str, str]) -> dict[str, str]:
     """The environment of a worker: the unit's own, TF_CONFIG, and what the helper reads."""
     state = os.path.join(job["work"], ".job")
+    given = {str(name): str(value) for name, value in job["environment"].items()}
+    merged = {**inherited, **given}
     return {
-        **inherited,
-        **{str(name): str(value) for name, value in job["environment"].items()},
+        **merged,
         "TF_CONFIG": job["tf_config"],
         "PYTHONPATH": os.pathsep.join(
-            filter(None, [os.path.join(state, "helper"), inherited.get("PYTHONPATH")])
+            filter(None, [os.path.join(state, "helper"), merged.get("PYTHONPATH")])
         ),
         "PYTHONUNBUFFERED": "1",
         "PROVISION_TRAINING": job["work"],
@@ -42,14 +46,16 @@ class Worker:
         self.job, self.log = job, log
         self.generation: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
         # Said to have ended before it began, as where a supervisor was killed with it.
         self._lost: int | None = None
 
     def start(self, generation: int) -> None:
-        self.generation, self._lost = generation, None
+        """Begins a try. Raises OSError where its log can't be written, as on a full disk."""
         with open(self.log, "ab") as stream:
             stream.write("=== try {0}\n".format(generation + 1).encode())
             stream.flush()
+            self.generation, self._lost, self._is_stopped = generation, None, False
             try:
                 self._process = subprocess.Popen(
                     [self.job["python"], "-u", self.job["script"], *self.job["arguments"]],
@@ -84,10 +90,26 @@ class Worker:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    def trim(self) -> None:
+        """Begins a new log where the old one has become large; the one before that goes.
+
+        The worker writes on into the same file, which is emptied; a line may be lost meanwhile.
+        """
+        with contextlib.suppress(OSError):
+            if os.path.getsize(self.log) <= LARGEST:
+                return
+            with contextlib.suppress(OSError):  # on a full disk it goes without a copy
+                shutil.copyfile(self.log, self.log + ".1")
+            os.truncate(self.log, 0)
+
     def stop(self) -> None:
-        """Ends the process and all of its group: SIGTERM, then SIGKILL."""
-        if self._process is None:
+        """Ends the process and all of its group: SIGTERM, then SIGKILL.
+
+        Once: the number of a group that is gone may be another's later.
+        """
+        if self._process is None or self._is_stopped:
             return
+        self._is_stopped = True
         for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, GRACE)):
             deadline = time.monotonic() + patience
             _signal(self._process.pid, number)

@@ -1,0 +1,89 @@
+"""How the controller follows a host's worker: what it shows, keeps, and takes for an end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible_collections.provision.gpu.plugins.action import gpu_training as action
+from ansible_collections.provision.gpu.plugins.plugin_utils import training
+
+COMMON = {"job": "j", "host": "gpu01", "user": "", "folder": ""}
+
+
+def news(log: str = "", *, active: bool = True, **more: Any) -> dict[str, Any]:
+    told = {
+        "worker": 0, "verdict": "", "reason": "", "generation": 0, "progress": None,
+        "board": None, "written": 1.0, "since": 1.0, "quiet": 0.0, **more,
+    }  # fmt: skip
+    return {
+        "training": {"found": True, "active": active, "log": log, "offset": len(log), "told": told}
+    }
+
+
+class Display:
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def display(self, text: str) -> None:
+        self.shown.append(text)
+
+
+@pytest.fixture
+def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What is shown of a host that answers this, one after the other."""
+    monkeypatch.setattr(action, "AGAIN", 0)
+    monkeypatch.setattr(training, "home", lambda _known: tmp_path)
+
+    def follow(answers: list[Any]) -> tuple[list[str], Any]:
+        made = action.ActionModule.__new__(action.ActionModule)
+        made._display = Display()
+
+        def ask(_arguments: dict[str, Any], _known: dict[str, Any]) -> Any:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        made._module = ask
+        ended = made._follow({}, {"job": "j", "action": "start"}, COMMON)
+        return made._display.shown, ended
+
+    return follow
+
+
+def test_a_network_that_fails_for_a_while_ends_no_watching(followed: Any) -> None:
+    lost = AnsibleConnectionFailure("ssh: timed out")
+    last = [news("two\n", active=False), news(active=False)]
+    shown, ended = followed([news("one\n"), lost, lost, *last])
+    assert shown == ["0 gpu01: one", "0 gpu01: two"]
+    assert ended["active"] is False
+
+
+def test_a_host_that_stays_away_is_named_after_a_while(followed: Any) -> None:
+    with pytest.raises(AnsibleActionFail, match="the job goes on there: ssh: timed out"):
+        followed([AnsibleConnectionFailure("ssh: timed out")] * 100)
+
+
+def test_a_worker_that_may_hang_is_told_once_a_try(followed: Any) -> None:
+    hangs = {"quiet": 900.0}
+    answers = [news(**hangs), news(**hangs), news(**hangs, generation=1), news(active=False)]
+    shown, _ended = followed(answers)
+    assert [line.partition(": ")[2][:19] for line in shown] == ["nothing was printed"] * 2
+
+
+def test_what_is_kept_of_a_workers_output_has_an_end(
+    followed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(action, "LARGEST", 8)
+    followed([news("0123456789\n"), news("new\n"), news(active=False)])
+    folder = tmp_path / "training" / "j"
+    assert (folder / "gpu01.log.1").read_text() == "0123456789\n"
+    assert (folder / "gpu01.log").read_text() == "new\n"
+
+
+def test_what_a_script_prints_can_not_drive_a_terminal(followed: Any) -> None:
+    shown, _ended = followed([news("\x1b[2Ja\x07\n"), news(active=False)])
+    assert shown == ["0 gpu01: ?[2Ja?"]
