@@ -177,7 +177,7 @@ def _printable(line: str) -> str:
 def _looks(known: dict[str, Any], hosts: list[str]) -> dict[str, Any]:
     """What the look said, by host."""
     said = {host: known["hostvars"].raw_get(host).get("gpu_training_look") or {} for host in hosts}
-    return {host: plain(look["training"]) for host, look in said.items() if "training" in look}
+    return {host: json_copy(look["training"]) for host, look in said.items() if "training" in look}
 
 
 def _folder(known: dict[str, Any], job: str) -> Path:
