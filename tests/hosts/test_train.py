@@ -168,7 +168,7 @@ def test_killed_workers_are_started_again_and_lose_one_epoch_at_most(
 def train_and_kill(
     spine: Project, name: str, script: Path, kills: int, chosen: random.Random
 ) -> list[tuple[int, str]]:
-    """Kills workers of a job until it has had so many or is over; it must come right. Those kills."""
+    """Kills workers of a job until it has had so many or is over; it must come right. The kills."""
     epochs = 40 + 10 * kills
     done = start(spine, name, script, "--restarts", str(kills + 10), epochs=epochs)
     assert done.returncode == 0, done.stdout + done.stderr
