@@ -60,20 +60,22 @@ def _of_partitions(
 ) -> list[str]:
     """Nodes of partitions that the cluster does not have; what else is wrong is told elsewhere."""
     wished = [entry for entry in options.get("slurm_partitions") or [] if isinstance(entry, dict)]
+    lists = [(entry.get("name"), entry.get("nodes")) for entry in wished]
     named = {
-        node: entry.get("name")
-        for entry in wished
-        for node in (entry.get("nodes") if isinstance(entry.get("nodes"), list) else [])
+        node: name
+        for name, nodes in lists
+        if isinstance(nodes, list)
+        for node in nodes
         if isinstance(node, str)
     }
     if not named:
         return []
     computes = bool(options.get("slurm_compute", True))
-    nodes = [node for node in _staying(controller, hosts) if node != controller or computes]
+    known = [node for node in _staying(controller, hosts) if node != controller or computes]
     return [
         f"slurm_partitions: {named[node]} has the node {node}, which is none of this cluster's"
         for node in named
-        if node not in nodes
+        if node not in known
     ]
 
 

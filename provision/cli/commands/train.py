@@ -103,17 +103,8 @@ def train(
     running.check_fresh(request.project)
     done, view = _run(request, {**told, **action})
     view.trains = not diagnose
-    is_start = action["gpu_train_action"] == "start"
-    if done.interrupted and view.job and is_start and not view.started:
-        # All of its workers or none: what has begun of it ends. Where nothing has, a job of this
-        # name is another one.
-        if view.begun:
-            _stop(request, hosts, view.job)
-        else:
-            say("Nothing was started.", err)
-        view.job = ""
-    elif done.interrupted and view.job:
-        _interrupted(request, hosts, view.job)
+    if done.interrupted and view.job:
+        _interrupted(request, hosts, view, starts=action["gpu_train_action"] == "start")
     _show(request, done, view)
     raise typer.Exit(done.exit_code)
 
@@ -196,8 +187,20 @@ def _run(request: RunRequest, told: Mapping[str, Any]) -> tuple[run.Training, Vi
     return run.train(request.project, options, view.on_event, quiet=quiet), view
 
 
-def _interrupted(request: RunRequest, hosts: str, job: str) -> None:
-    """Asks whether all workers are to be stopped; without a terminal none is."""
+def _interrupted(request: RunRequest, hosts: str, view: View, *, starts: bool) -> None:
+    """Asks whether all workers are to be stopped; without a terminal none is.
+
+    Of a job that was still being started nothing stays.
+    """
+    job = view.job
+    if starts and not view.started:
+        # Where nothing was begun, a job of this name is another one.
+        if view.begun:
+            _stop(request, hosts, job)
+        else:
+            say("Nothing was started.", err)
+        view.job = ""
+        return
     if not sys.stdin.isatty():
         return
     # The run that was interrupted has switched it off.

@@ -64,8 +64,8 @@ class Patient(made.Host):
         if argv[:2] == ["systemctl", "is-active"] and "munge" in argv:
             return self.answers["is-active"]
         if argv[0] == "timeout":
-            program = next(word for word in argv[1:] if word[0] != "-" and not word.isdigit())
-            name = program.rsplit("/", 1)[-1]
+            of_slurm = argv[2] in ("scontrol", "journalctl")
+            name = argv[2] if of_slurm else argv[3].rsplit("/", 1)[-1]
             return self.answers.get(name, Result(127, "", "no such program"))
         return self.answers.get(argv[0]) or super().run(argv)
 
