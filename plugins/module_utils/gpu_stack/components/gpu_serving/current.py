@@ -91,9 +91,9 @@ def _refuse_directories(
         raise RefusedError(f"a directory of the model {name} can be swapped for a link: {why}")
     for entry in changed:
         found = obstacles.directory(host, entry)
-        why = _unfit(entry, found)
-        if why is not None:
-            raise RefusedError("{models}, of the model {name}, {0}".format(why, **entry))
+        unfit = _unfit(entry, found)
+        if unfit is not None:
+            raise RefusedError("{models}, of the model {name}, {0}".format(unfit, **entry))
 
 
 def _unfit(entry: dict[str, Any], found: dict[str, Any]) -> str | None:

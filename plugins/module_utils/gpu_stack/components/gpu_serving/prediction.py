@@ -32,7 +32,7 @@ def expected(entry: dict[str, Any], path: str, python: str, program: str) -> dic
     uid, gid = traits.numbers(entry["user"])
     # systemd's own users need a name; this one is a number.
     user = ("setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs")
-    limits = (
+    limits: tuple[str, ...] = (
         *("PrivateNetwork=yes", "PrivateTmp=yes", "PrivateDevices=yes", "ProtectHome=yes"),
         *("ProtectSystem=strict", "NoNewPrivileges=yes", f"RuntimeMaxSec={SECONDS}"),
         *("TasksMax=4096", "InaccessiblePaths=-" + places.PLACE),
