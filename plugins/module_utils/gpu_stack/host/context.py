@@ -309,14 +309,9 @@ class Context(object):
             return None
 
     def listdir(self, path: str, most: int | None = None) -> list[str]:
-        """Names of a directory's entries, sorted; no more than `most`, whichever they are."""
-        real = self._real(path)
-        if real is None:
-            return []
+        """Names of a directory's entries, sorted; no more than `most`."""
         try:
-            if most is None:
-                return sorted(os.listdir(real))
-            with os.scandir(real) as entries:
+            with os.scandir(self._real(path) or "") as entries:
                 return sorted(entry.name for entry in itertools.islice(entries, most))
         except OSError:
             return []
