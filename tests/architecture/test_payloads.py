@@ -24,7 +24,7 @@ SMALL = {
     "apt_sources": 25,
     "archive_keys": 30,
     "debian_components": 34,
-    "exact_packages": 36,
+    "exact_packages": 37,
     "gpu_users": 27,
     "loader_cache": 20,
     "managed_files": 30,

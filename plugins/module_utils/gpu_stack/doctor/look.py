@@ -12,7 +12,7 @@ import stat
 
 from .. import host_rules
 from ..components import nvidia_driver
-from ..components.nvidia_driver import driver_method, signing
+from ..components.nvidia_driver import signing
 from ..host import apt, platform
 from ..type_checking import TYPE_CHECKING
 from . import keys, libraries
@@ -34,6 +34,11 @@ TAIL = 256 * 1024
 DRIVER = re.compile(r"^(lib)?nvidia-|^libcuda1$|^cuda-drivers")
 # The branch that a driver package of Ubuntu's or NVIDIA's is named after.
 BRANCH = re.compile(r"^(?:(?:lib)?nvidia-[a-z-]+|cuda-drivers)-(\d{3})(?:-server|-open|-no-dkms)*$")
+
+
+def upstream(version: str) -> str:
+    """ "470.256.02" of the package version "1:470.256.02-2~deb11u1"."""
+    return version.rpartition(":")[2].partition("-")[0]
 
 
 def _tail(context: Context, path: str) -> str:
@@ -260,7 +265,7 @@ def look(context: Context, facts: Facts, logs: Sequence[str] | None = ()) -> dic
             if DRIVER.match(name)
         },
         "fabric": {
-            name: driver_method.upstream(package["version"])
+            name: upstream(package["version"])
             for name, package in context.packages.items()
             if re.match(r"nvidia-fabric-?manager(-\d+)?$", name)
         },

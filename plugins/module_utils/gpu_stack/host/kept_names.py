@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 
 SAVED = ".provision-saved"
-# For apt, which else warns of such a file among its own.
-APT_IGNORES = 'Dir::Ignore-Files-Silently:: "\\.provision-saved(\\.[0-9]+)?$";\n'
 
 
 def free_name(path: str, exists: Callable[[str], bool] = os.path.lexists) -> str:

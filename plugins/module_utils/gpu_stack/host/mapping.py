@@ -1,4 +1,4 @@
-"""A file's text that must be a JSON object: records, notes and marks of this program's own."""
+"""Files that hold a JSON object: records, notes and marks of this program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def of(text: str | None) -> dict[str, Any] | None:
-    """The object that is the whole text; None without one: no file, cut short, something else."""
+    """The object that is the whole text; None where there is none: cut short, something else."""
     try:
         content = json.loads(text or "null")
     except ValueError:

@@ -11,7 +11,7 @@ import re
 
 from ...change import change
 from ...host import apt, file_state, other_sources
-from ...host.kept_names import APT_IGNORES, SAVED
+from ...host.kept_names import SAVED
 from ...tables import NEWEST_GCC
 from ...type_checking import TYPE_CHECKING
 from .. import nvidia_driver
@@ -97,7 +97,7 @@ def _low() -> str:
 
 
 def _apt(row: Row, options: Options) -> str:
-    text = HEADER + APT_IGNORES
+    text = HEADER + 'Dir::Ignore-Files-Silently:: "\\.provision-saved(\\.[0-9]+)?$";\n'
     bundle = options.get("cuda_ca_bundle")
     if bundle and row.get("source") == "network":
         text += f'Acquire::https::{other_sources.host_of(url(row, options))}::CaInfo "{bundle}";\n'

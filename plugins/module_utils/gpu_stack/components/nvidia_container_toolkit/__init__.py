@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...change import change
 from ...host import apt, dpkg, file_state, logins, other_sources, package_files
-from ...host.kept_names import APT_IGNORES, SAVED
+from ...host.kept_names import SAVED
 from ...type_checking import TYPE_CHECKING
 from . import cdi, containerd, crio, docker
 
@@ -58,7 +58,7 @@ def _preferences(row: Row) -> str:
 
 
 def _apt(row: Row, options: Options) -> str:
-    text = HEADER + APT_IGNORES
+    text = HEADER + 'Dir::Ignore-Files-Silently:: "\\.provision-saved(\\.[0-9]+)?$";\n'
     bundle = options.get("nvidia_container_toolkit_ca_bundle")
     if bundle:
         host = other_sources.host_of(url(row, options))

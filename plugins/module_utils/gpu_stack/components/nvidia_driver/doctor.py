@@ -5,7 +5,6 @@ from __future__ import annotations
 from ...doctor import look
 from ...doctor.case import RUN, Case, clue, heard, run_of
 from ...type_checking import TYPE_CHECKING
-from .driver_method import upstream
 
 if TYPE_CHECKING:
     from typing import Any
@@ -228,7 +227,7 @@ def driver_mismatch(facts: Facts) -> Clues:
     loaded, library = facts["loaded"], facts["library"]
     clues = [clue(f"the loaded module is {loaded}, the installed libraries are {library}")]
     for upgrade in facts["moved"]:
-        if upstream(upgrade["new"]) == facts["library"]:
+        if look.upstream(upgrade["new"]) == facts["library"]:
             clues.append(clue(_moved(upgrade)))
     return clues
 
@@ -339,7 +338,7 @@ def transitional_branch(facts: Facts) -> Clues:
     clues = []
     for name, version in sorted(facts["driver_packages"].items()):
         branch = look.BRANCH.match(name)
-        real = upstream(version).split(".")[0]
+        real = look.upstream(version).split(".")[0]
         if branch is not None and real.isdigit() and len(real) == 3 and real != branch.group(1):
             clues.append(clue(f"{name} is {version}", package=name))
     return clues
@@ -348,7 +347,7 @@ def transitional_branch(facts: Facts) -> Clues:
 def _driver(facts: Facts) -> str | None:
     """The driver's version: the module's, else the libraries', else the packages'; or None."""
     packages, names = sorted(facts["driver_packages"].items()), ("libcuda1", "libnvidia-compute")
-    packaged = [upstream(version) for name, version in packages if name.startswith(names)]
+    packaged = [look.upstream(version) for name, version in packages if name.startswith(names)]
     version: str | None = facts["loaded"] or facts["library"] or next(iter(packaged), None)
     return version
 
