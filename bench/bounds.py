@@ -138,7 +138,7 @@ def _outside(part: Part) -> list[Bound]:
         known = 1 in fetched and count in fetched
         value = fetched[count] / fetched[1] if known else None
         text = f"bytes from outside through the fleet's cache: {count} bare hosts / one"
-        judged.append(Bound("h", text, 1.02, value))
+        judged.append(Bound("h", text, 1.02, value, reasons.outside(part, count)))
     return judged
 
 

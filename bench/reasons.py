@@ -115,6 +115,23 @@ def together(part: Part) -> str:
     )
 
 
+def outside(part: Part, count: int) -> str:
+    """What each further host had fetched anew, and how large pip's index pages are.
+
+    The cache asks for those again for each host: an index is never older than upstream's.
+    """
+    fetched, pages = part.get("bytes", {}), part.get("index") or {}
+    if "1" not in fetched or str(count) not in fetched or not pages:
+        return ""
+    each = (fetched[str(count)] - fetched["1"]) / (count - 1)
+    answer = "is without them" if pages["validated"] else "has them again: it knows no ETag"
+    return (
+        f"each further host takes {each / 1e6:.1f} MB. pip's index pages of the "
+        f"{pages['projects']} projects are {pages['bytes'] / 1e6:.1f} MB, asked for anew for each "
+        f"host, and this index's answer {answer}"
+    )
+
+
 def bundle(part: Part) -> str:
     """Which of the steps takes the time."""
     runs = part.get("runs", [])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 from bench import cold, rerun, state
 from provision import locallab
 from provision.locallab.machine import Podman
+from provision.roles.artifact_cache import ArtifactCacheOptions
 from tests.hosts import cached_lab
 
 Say = Callable[[str], None]
@@ -97,6 +100,7 @@ def outside(
     require_disk(podman, max(counts) + 1)
     fetched: dict[str, int] = {}
     seconds: dict[str, float] = {}
+    pages: dict[str, Any] = {}
     for count in counts:
         say(f"an empty cache and {count} bare hosts")
         place = folder / f"outside{count}"
@@ -114,11 +118,32 @@ def outside(
                 _provision(*command)
             seconds[str(count)] = cold.playbook(project, place)["proven"]
             fetched[str(count)] = cached_lab.outside(lab)
+            files = (project / "stacks").glob("*requirements.txt")
+            pages = pages or index_pages("".join(file.read_text() for file in files))
         finally:
             lab.down()
             shutil.rmtree(place, ignore_errors=True)
         say(f"{count} hosts: {fetched[str(count)]:,} bytes from outside")
-    return {"bytes": fetched, "seconds": seconds}
+    return {"bytes": fetched, "seconds": seconds, "index": pages}
+
+
+def index_pages(requirements: str) -> dict[str, Any]:
+    """{projects, bytes, validated} of the index's pages that pip reads for these requirements.
+
+    validated: whether the index lets a page be asked for again without its content.
+    """
+    names = re.findall(r"^([A-Za-z0-9_.-]+)==", requirements, re.M)
+    projects = sorted({re.sub(r"[-_.]+", "-", name).lower() for name in names})
+    index = ArtifactCacheOptions().artifact_cache_index_url
+    size, validated = 0, True
+    for project in projects:
+        page = urllib.request.Request(  # noqa: S310 the option's own
+            f"{index}/{project}/", headers={"Accept": "text/html"}
+        )
+        with urllib.request.urlopen(page, timeout=60) as answer:  # noqa: S310
+            size += len(answer.read())
+            validated &= bool(answer.headers["ETag"] or answer.headers["Last-Modified"])
+    return {"projects": len(projects), "bytes": size, "validated": validated}
 
 
 def _provision(*arguments: str) -> None:

@@ -250,9 +250,12 @@ def test_a_closed_port_is_named_and_nothing_is_started(spine: Project, script: P
 
 def test_what_holds_a_port_is_named(spine: Project, script: Path) -> None:
     second = spine.lab.hosts[1].name
-    listen = "import socket,time; s=socket.socket(); s.bind(('',2222)); s.listen(1); time.sleep(90)"
+    bind = "import socket,time; s=socket.socket(); s.setsockopt(1,2,1); s.bind(('',2222))"
+    # The look of the test before holds the port for a while.
+    free = f'for i in $(seq 60); do python3 -c "{bind}" 2>/dev/null && break; sleep 1; done'
+    listen = f"{bind}; s.listen(1); time.sleep(90)"
     pid = spine.ssh(
-        second, f'nohup python3 -c "{listen}" >/dev/null 2>&1 & echo $!; sleep 1'
+        second, f'{free}; nohup python3 -c "{listen}" >/dev/null 2>&1 & echo $!; sleep 1'
     ).strip()
     try:
         done = start(spine, "held", script, epochs=1)

@@ -25,6 +25,7 @@ from bench import (
     fleet,
     page,
     processes,
+    reasons,
     rendering,
     rerun,
     solving,
@@ -673,3 +674,15 @@ def test_a_host_of_the_benchmark_can_be_a_fleet(
     ground.host("rerun", lambda _text: None)
     ((_name, shape),) = asked
     assert "--pids-limit=-1" in shape.arguments
+
+
+def test_what_each_further_host_had_fetched_anew_is_said() -> None:
+    pages = {"projects": 45, "bytes": 14_000_000, "validated": False}
+    part = {"bytes": {"1": 1_000_000_000, "6": 1_055_000_000}, "index": pages}
+    words = reasons.outside(part, 6)
+    assert "each further host takes 11.0 MB" in words
+    assert "45 projects are 14.0 MB" in words
+    assert "it knows no ETag" in words
+    assert "no ETag" not in reasons.outside({**part, "index": {**pages, "validated": True}}, 6)
+    assert reasons.outside({"bytes": part["bytes"]}, 6) == ""
+    assert reasons.outside(part, 3) == ""

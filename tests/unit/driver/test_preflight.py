@@ -6,6 +6,7 @@ The states that trip each rule, and their neighbours, are those of the mutants (
 from __future__ import annotations
 
 import copy
+import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -146,6 +147,8 @@ def test_the_rule_trips(rule: str) -> None:
     """Its own reason, and a message and a way out that say something."""
     for state in tripping(rule):
         found = of_state(state)
+        if rule not in found:  # what another component changes as well clears it
+            found = of_state(state, functools.partial(rule_states.plan_of, only=state.only))
         assert rule in found, state.fact
         assert len(found[rule]["message"]) > 20
         assert found[rule]["hint"]
@@ -597,7 +600,13 @@ def test_the_rules_come_in_their_order_and_new_ones_last() -> None:
     first = len(preflight.ORDER)
     assert [rule.id for rule in preflight.RULES[:first]] == list(preflight.ORDER)
     # Slurm's come last, those about a driver under its jobs among them.
-    others = [rule for rule in preflight.RULES[first:] if rule.component and "slurm" not in rule.id]
+    # So does TensorFlow's about models that another release serves.
+    later = ("slurm", "serving-image")
+    others = [
+        rule
+        for rule in preflight.RULES[first:]
+        if rule.component and not any(word in rule.id for word in later)
+    ]
     places = [NAMES.index(rule.component) for rule in others]
     assert others
     assert places == sorted(places)

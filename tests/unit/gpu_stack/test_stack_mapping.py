@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpu_stack.host import mapping
-from gpu_stack.training import jobs
+from gpu_stack.training import told
 
 
 @pytest.mark.parametrize(("text", "content"), [('{"a": [1]}', {"a": [1]}), (" {}\n", {})])
@@ -26,7 +26,7 @@ def test_a_file_of_other_bytes_is_none(tmp_path: Path) -> None:
     """A job's files are the person's own, who may write anything there."""
     file = tmp_path / "state.json"
     file.write_bytes(b'{"a": "\xff"}')
-    assert jobs._json(str(file)) is None
-    assert jobs._json(str(tmp_path / "none")) is None
+    assert told.content(str(file)) == {}
+    assert told.content(str(tmp_path / "none")) == {}
     file.write_bytes(b'{"a": "b"}')
-    assert jobs._json(str(file)) == {"a": "b"}
+    assert told.content(str(file)) == {"a": "b"}

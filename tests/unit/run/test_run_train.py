@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from provision import collection, run
+from provision import cli, collection, run
 from provision.cli.commands import train
 from provision.errors import InputError
 from provision.render import playbooks
@@ -159,9 +160,13 @@ def test_a_diagnosis_is_started_like_a_training(project: Project) -> None:
 
 def test_clocks_that_are_apart_are_said_and_the_job_is_started(project: Project) -> None:
     late = {**LOOK, "clock": 4e9}
-    code, said = project.start({**answers(), "look": {"gpu01": LOOK, "gpu02": late}})
-    assert code == 0, said
-    assert "ahead of that of gpu01" in said
+    says = {**answers(), "look": {"gpu01": LOOK, "gpu02": late}}
+    (project.path / "answer.json").write_text(json.dumps(says))
+    arguments = ["--project", str(project.path), "--script", str(project.script), "--job", "j"]
+    done = CliRunner().invoke(cli.app, ["train", "gpu", *arguments])
+    assert done.exit_code == 0, done.output
+    assert "the clock of gpu02 is" in done.stderr
+    assert "ahead of that of gpu01" in done.stderr
 
 
 def test_nothing_of_script_and_environment_is_in_a_hosts_log(project: Project) -> None:

@@ -17,6 +17,7 @@ from tests.served import Quiet, serving
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
 import check_states
+from states.checks.gpu_serving import served
 
 AVAILABLE = "gpu_serving.available"
 verdicts = functools.partial(check_states.of_component, "gpu_serving")
@@ -41,7 +42,7 @@ def version(number: str, state: str, error: str = "") -> dict[str, str]:
 def test_what_failed_counts_while_it_is_the_newest(
     versions: list[dict[str, str]], there: list[str] | None, result: str
 ) -> None:
-    data = check_states.served()
+    data = served()
     data["probe"]["served_models"]["mnist"].update(versions=versions, there=there)
     assert verdicts(data)[AVAILABLE].result == result
 
