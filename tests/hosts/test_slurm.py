@@ -184,7 +184,8 @@ def test_a_changed_key_is_named_and_put_right(slurm: Slurm) -> None:
     assert plan.returncode == 5, plan.stdout + plan.stderr
     assert ("munge.key", "nobody trusts this host") in slurm.planned(THIRD)
     slurm.site("--limit", THIRD)
-    assert slurm.provision("plan", "-i", "lab").returncode == 0
+    plan = slurm.provision("plan", "-i", "lab")
+    assert plan.returncode == 0, [slurm.planned(host) for host in HOSTS]
 
 
 def test_a_lost_gpu_is_taken_out_and_comes_back(slurm: Slurm) -> None:
