@@ -158,7 +158,7 @@ SLOW = pytest.mark.slow
     [
         pytest.param("default", marks=SLOW),
         "gpu_env",
-        "cudnn",
+        pytest.param("cudnn", marks=SLOW),
         pytest.param("nvidia_driver", marks=SLOW),
         pytest.param("cuda", marks=SLOW),
         pytest.param("nvidia_container_toolkit", marks=SLOW),
