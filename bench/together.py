@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from bench import cold, rerun, state
 from provision import locallab
 from provision.locallab.machine import Podman
@@ -133,7 +135,7 @@ def index_pages(requirements: str) -> dict[str, Any]:
     validated: whether the index lets a page be asked for again without its content.
     """
     names = re.findall(r"^([A-Za-z0-9_.-]+)==", requirements, re.M)
-    projects = sorted({re.sub(r"[-_.]+", "-", name).lower() for name in names})
+    projects = sorted({canonicalize_name(name) for name in names})
     index = ArtifactCacheOptions().artifact_cache_index_url
     size, validated = 0, True
     for project in projects:

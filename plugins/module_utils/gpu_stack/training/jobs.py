@@ -220,7 +220,7 @@ def _ask_to_stop(folder: str, job: str, host: str) -> str | None:
 
 
 def listed(context: Context, params: dict[str, Any]) -> list[dict[str, Any]]:
-    """What is told of each job that has a worker on this host, and whether it is at work."""
+    """What the supervisors say of each job with a worker on this host, and if it is at work."""
     person = account.of(params["user"])
     folder = person.folder(params["folder"])
     found: list[dict[str, Any]] = person.do(lambda: told.listed(folder, params["host"]))

@@ -65,7 +65,7 @@ def listed(folder: str, host: str) -> list[dict[str, Any]]:
 
 
 def of(work: str) -> dict[str, Any]:
-    """What is told of the worker of this folder."""
+    """What the supervisor says of the worker of this folder."""
     given = content(os.path.join(work, ".job", "job.json"))
     state = content(os.path.join(work, ".job", "state.json"))
     answer, progress, mark = (_part(state, name) for name in ("answer", "progress", "mark"))

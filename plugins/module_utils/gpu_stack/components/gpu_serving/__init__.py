@@ -7,8 +7,6 @@ SHA-256, so that none gets into a result.
 
 from __future__ import annotations
 
-import hashlib
-
 from ...change import change, is_touched
 from ...host import digests, file_state, listening, mapping
 from ...type_checking import TYPE_CHECKING
@@ -51,6 +49,12 @@ def running(context: Context) -> dict[str, str] | None:
 def record_of(context: Context, name: str) -> dict[str, Any] | None:
     """What a run recorded of a model; None without."""
     return mapping.of(context.read(f"{places.folder(name)}/{places.RECORD}"))
+
+
+def records(context: Context) -> dict[str, dict[str, Any]]:
+    """{name: what a run recorded} of the models that have a record."""
+    found = ((name, record_of(context, name)) for name in recorded(context))
+    return {name: record for name, record in found if record}
 
 
 def model(context: Context, name: str) -> dict[str, Any]:
@@ -100,20 +104,23 @@ def holds(context: Context, port: int) -> bool:
 
 def _file(context: Context, path: str, sha256: str) -> str | None:
     """What is wrong with a file that a run wrote; None where nothing is."""
-    data = context.read_bytes(path)
-    if data is None:
-        return "absent"
-    if hashlib.sha256(data).hexdigest() != sha256:
-        return "other content"
+    found = digests.of_file(context, path)
+    if found != sha256:
+        return "absent" if found is None else "other content"
     return file_state.fault(context, path, file_state.MODE)
 
 
-def door(context: Context, records: dict[str, dict[str, Any]]) -> dict[str, str | None]:
-    """{path: what is wrong, or None} of the files by which the front door leads to models."""
-    tokens = {name: context.read(places.folder(name) + "/token") or "" for name in records}
-    texts = door_files.texts(records, tokens)
+def ways(context: Context, known: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """{path: text} of the files by which the front door leads to the models of these records."""
+    tokens = {name: context.read(places.folder(name) + "/token") or "" for name in known}
+    return door_files.texts(known, tokens)
+
+
+def door(context: Context, known: dict[str, dict[str, Any]]) -> dict[str, str | None]:
+    """{path: what is wrong, or None} of those files."""
+    texts = ways(context, known)
     seen: dict[str, str | None] = {}
-    for path, mode in ((places.DOOR_TOKENS, 0o600), (places.DOOR_PATHS, 0o644)):
+    for path, mode in places.DOOR_MODES.items():
         text = context.read(path)
         wrong = "absent" if text is None else "other content"
         seen[path] = file_state.fault(context, path, mode) if text == texts[path] else wrong
@@ -133,9 +140,9 @@ def look(context: Context) -> dict[str, Any]:
         "running": {},
     }
     if wished.models(context.options):
-        records = {name: models[name]["record"] for name in names if models[name]["record"]}
+        known = {name: models[name]["record"] for name in names if models[name]["record"]}
         state["running"] = running(context) if names else {}
-        state["door"] = door(context, records) if records else {}
+        state["door"] = door(context, known) if known else {}
     return state
 
 

@@ -18,7 +18,7 @@ from ..gpu_front_door.renewal import programs as door_programs
 from ..gpu_front_door.renewal.state import nginx_runs
 from ..gpu_workspace.program import command, docker, docker_words, files, programs
 from ..gpu_workspace.program.places import RefusedError
-from . import current, door_files, entries, network, places, proof, units, wished
+from . import current, entries, network, places, proof, units, wished
 
 if TYPE_CHECKING:
     from typing import Any, Mapping
@@ -261,15 +261,15 @@ def forget_all() -> None:
 
 def lead() -> None:
     """The front door's nginx leads to the models that are here, where there is a door."""
-    records = {name: record_of(name) for name in names()}
-    tokens = {name: files.text(places.folder(name) + "/token") or "" for name in records}
-    texts = door_files.texts({name: records[name] for name in records if records[name]}, tokens)
+    host = current.context(current.NOTHING)
+    # As the look has them: a model that never came up has a token, and no way.
+    texts = gpu_serving.ways(host, gpu_serving.records(host))
     before = {path: files.text(path) for path in texts}
-    if before == texts and not current.door(current.context(current.NOTHING)):
+    if before == texts and not current.door(host):
         return
     os.makedirs(files.inside(places.DOOR), mode=0o755, exist_ok=True)
     _write_ways(texts)
-    if files.data(door_paths.DOOR) and nginx_runs(current.context(current.NOTHING)):
+    if files.data(door_paths.DOOR) and nginx_runs(host):
         taken, error = nginx.takes()
         if not taken:
             _write_ways(before)
@@ -289,7 +289,7 @@ def _write_ways(texts: Mapping[str, str | None]) -> None:
     for path in (places.DOOR_PATHS, places.DOOR_TOKENS):
         if os.path.lexists(files.inside(path)):
             os.unlink(files.inside(path))
-    for path, mode in ((places.DOOR_TOKENS, 0o600), (places.DOOR_PATHS, 0o644)):
+    for path, mode in places.DOOR_MODES.items():
         text = texts[path]
         if text is not None:
             files.put(path, text, mode)

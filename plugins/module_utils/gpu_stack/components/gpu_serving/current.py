@@ -62,8 +62,7 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
 
 def door(host: Context) -> list[str]:
     """The door's files that are not as the models that are here need them."""
-    found = {name: gpu_serving.record_of(host, name) or {} for name in gpu_serving.recorded(host)}
-    records = {name: found[name] for name in found if found[name]}
+    records = gpu_serving.records(host)
     seen = gpu_serving.door(host, records) if records else {}
     return sorted(path for path in seen if seen[path] is not None)
 

@@ -26,8 +26,7 @@ def ask(context: Context) -> dict[str, Any]:
 
     Of every model that a run brought here, wished for or not.
     """
-    found = {name: gpu_serving.record_of(context, name) for name in gpu_serving.recorded(context)}
-    records = {name: record for name, record in found.items() if record is not None}
+    records = gpu_serving.records(context)
     served = {name: _model(context, name, records[name]) for name in records}
     return {
         "served": {name: model for name, model in served.items() if model is not None},

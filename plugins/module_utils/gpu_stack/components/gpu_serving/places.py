@@ -20,6 +20,7 @@ INSIDE = "/models"
 # What nginx of the front door reads: who has which token, and where each model is.
 DOOR = PLACE + "/door"
 DOOR_TOKENS, DOOR_PATHS = DOOR + "/http.conf", DOOR + "/server.conf"
+DOOR_MODES = {DOOR_TOKENS: 0o600, DOOR_PATHS: 0o644}
 # A model's two places: a changed one is started beside the former.
 SLOTS = ("a", "b")
 SHIPPED_BY = "# Written by the Ansible role gpu_serving; changes made here are lost.\n"

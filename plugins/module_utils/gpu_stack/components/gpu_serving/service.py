@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from ...type_checking import TYPE_CHECKING
+from .. import gpu_serving
 from ..gpu_workspace.program import files
 from ..gpu_workspace.program.places import RefusedError
 from . import bring, current, entries, images, places, proof, wished
@@ -17,8 +18,8 @@ def settle(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     """The module's result; RefusedError or ValueError with its message."""
     if params["state"] == "proven":
         try:
-            records = {name: bring.record_of(name) for name in bring.names()}
-            proven = proof.prove({name: records[name] for name in records if records[name]}, params)
+            records = gpu_serving.records(current.context(current.NOTHING))
+            proven = proof.prove(records, params)
             return dict(proven, changed=False)
         except RefusedError as error:
             raise RefusedError(f"{error}. journalctl -u 'gpu-serving-*' says more.") from None
