@@ -54,6 +54,11 @@ def own_project(folder: Path, inventory: Mapping[str, Any], **roles: str) -> Non
         )
 
 
+def tasks_of(play: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tasks of a play in their order, those of its blocks in the place of the block."""
+    return [inner for task in play["tasks"] for inner in task.get("block", [task])]
+
+
 def loaded(path: Path, name: str = "") -> Any:
     """A Python file as a module of its own; `name`: under which it knows itself."""
     spec = importlib.util.spec_from_file_location(name or path.stem, path)

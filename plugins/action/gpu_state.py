@@ -33,9 +33,11 @@ from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host impor
 from ansible_collections.provision.gpu.plugins.module_utils.piped_look import WANTED
 from ansible_collections.provision.gpu.plugins.plugin_utils import (
     ansible_core,
+    given_files,
     host_options,
     look_sources,
     slurm_hosts,
+    time_limit,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.host_options import plain
 
@@ -192,6 +194,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         parameters = self._parameters(task_vars)
         # Set by the report's callback, so that the look does not report this run's own lock.
         parameters["run"] = os.environ.get("PROVISION_RUN_ID")
+        # The doctor's task has a limit of its own, and its questions theirs.
+        if "gpu_look_timeout" not in task_vars or parameters.get("doctor"):
+            return self._answer(parameters, task_vars)
+        said = self._templar.template(task_vars["gpu_look_timeout"])
+        limit = time_limit.seconds(said, parameters["deep"])
+        try:
+            with time_limit.within(limit):
+                return self._answer(parameters, task_vars)
+        except time_limit.OutOfTimeError:
+            # In ansible-core's form, which the report knows.
+            message = f"The look was not done after {limit} s"
+            return {"failed": True, "msg": message, "timedout": {"period": limit}}
+
+    def _answer(self, parameters: dict[str, Any], task_vars: dict[str, Any]) -> Any:
+        """The host's plan: piped, or by the module where that can't be."""
         answer = self._piped(parameters, task_vars)
         if answer is None:
             answer = self._too_old(task_vars)
@@ -217,10 +234,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         options["gpu_serving_digests"] = self._digests("gpu_serving_tokens", task_vars)
         options["gpu_workspace_passed"] = self._digests("gpu_workspace_passwords", task_vars)
         if options.get("gpu_front_door_name"):
-            options["gpu_front_door_given"] = self._front_door_digests(options)
+            options["gpu_front_door_given"] = given_files.front_door(self._loader, options)
         options["slurm_host"] = slurm_hosts.place(self._templar, task_vars, options)
         if options.get("nvidia_driver_signing_key_file"):
-            options["nvidia_driver_signing_given"] = self._signing_pair(options)
+            options["nvidia_driver_signing_given"] = given_files.signing(self._loader, options)
         absent = self._absent_archive(task_vars)
         if absent:
             options["cudnn_archive_absent"] = absent
@@ -269,53 +286,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         except AnsibleUndefinedVariable:  # the role reports it, where it needs the archive
             return ""
         return "" if not path or os.access(os.path.expanduser(str(path)), os.R_OK) else str(path)
-
-    def _signing_pair(self, options: dict[str, Any]) -> dict[str, str]:
-        """The certificate that modules are signed with, and the SHA-256 of its key."""
-        content: dict[str, bytes] = {}
-        for name in ("key", "certificate"):
-            option = f"nvidia_driver_signing_{name}_file"
-            path = str(options.get(option) or "")
-            try:
-                raw = Path(path)
-                # A vault's own file may be read by all.
-                open_to_others = name == "key" and raw.stat().st_mode & 0o077
-                if open_to_others and not raw.read_bytes().startswith(b"$ANSIBLE_VAULT"):
-                    raise AnsibleActionFail(
-                        f"{option}: {path} is a private key that others than its owner may read. "
-                        "chmod 600 it, or keep it by Ansible Vault (ansible-vault encrypt FILE)"
-                    )
-                content[name] = Path(self._loader.get_real_file(path)).read_bytes()
-            except AnsibleActionFail:
-                raise
-            except (AnsibleError, OSError) as error:
-                raise AnsibleActionFail(
-                    f"{option}: {path} can't be read on this machine: {error}"
-                ) from error
-        self._loader.cleanup_all_tmp_files()
-        return {
-            "certificate": content["certificate"].decode("utf-8", "replace"),
-            "key": hashlib.sha256(content["key"]).hexdigest(),
-        }
-
-    def _front_door_digests(self, options: dict[str, Any]) -> dict[str, str]:
-        """SHA-256 of the front door's files on this machine, decrypted by Ansible Vault."""
-        digests: dict[str, str] = {}
-        names = {
-            "given": ("certificate", "key"),
-            "acme": ("acme_ca",) if options.get("gpu_front_door_acme_ca") else (),
-        }
-        for name in names.get(str(options.get("gpu_front_door_tls")), ()):
-            path = str(options.get(f"gpu_front_door_{name}") or "")
-            try:
-                content = Path(self._loader.get_real_file(path)).read_bytes()
-            except (AnsibleError, OSError) as error:
-                raise AnsibleActionFail(
-                    f"gpu_front_door_{name}: {path} can't be read on this machine: {error}"
-                ) from error
-            digests[name] = hashlib.sha256(content).hexdigest()
-        self._loader.cleanup_all_tmp_files()
-        return digests
 
     def _piped(self, parameters: dict[str, Any], task_vars: dict[str, Any]) -> Any:
         """The answer of the piped look; None where this connection can't pipe it."""

@@ -19,7 +19,7 @@ import yaml
 from provision.render import spec
 from provision.roles import ROLES
 from provision.verify.conftest import OPTIONS
-from tests.collection import IMPORTABLE, ROOT
+from tests.collection import IMPORTABLE, ROOT, tasks_of
 
 STACK = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))[1]
 
@@ -75,7 +75,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 @pytest.fixture(scope="module")
 def messages(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What each case's task said, "" where it let pass; all in one run of Ansible."""
-    tasks = {task["name"]: task for task in STACK["tasks"]}
+    tasks = {task["name"]: task for task in tasks_of(STACK)}
     given = {"gpu_plan": PLAN, "gpu_left": LEFT, "gpu_lock": LOCK}
     steps: list[dict[str, Any]] = []
     for number, (name, variables, _) in enumerate(CASES):

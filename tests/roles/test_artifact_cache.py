@@ -159,6 +159,11 @@ def test_what_changes_is_asked_for_each_time_and_what_does_not_is_kept(text: str
     assert "proxy_cache_use_stale" not in text
 
 
+def test_a_new_lock_asks_the_index_of_wheels_anew(text: str) -> None:
+    """What it names may be younger than the page that is kept."""
+    assert f'pypi.org $uri {CONTENTS["lock"]}";' in text
+
+
 def test_one_fetches_what_several_ask_for(text: str) -> None:
     assert "proxy_cache_lock on;" in text
     # Else who waits for gigabytes hears nothing, and apt gives up after 30 seconds.

@@ -197,6 +197,14 @@ def test_an_index_is_still_compared_with_the_servers(cache: Cache) -> None:
     assert [said.get("if-none-match") for _, said, _ in cache.known.asked] == [None, '"one"']
 
 
+def test_a_page_of_the_index_of_wheels_is_kept_for_this_lock(cache: Cache) -> None:
+    """All hosts of a run read it; not each server says that it is as it was."""
+    for _ in range(2):
+        assert cache.get(cache.top + "/simple/numpy/")[2] == b"of the server"
+        time.sleep(2.1)
+    assert [path for path, _, _ in cache.known.asked] == ["/simple/numpy/"]
+
+
 @pytest.mark.parametrize("path", ["/debian/InRelease", "/debian/a.deb", "/simple/numpy/"])
 def test_who_is_led_within_what_the_lock_names_comes_through_the_cache(
     cache: Cache, path: str

@@ -16,7 +16,7 @@ from provision.inventory import Sources, Words, parse
 from provision.render import ansible_cfg, example, playbooks, render, spec, stacks
 from provision.roles import PREFIXES, ROLES, SITE, all_options, cuda, nvidia_driver
 from provision.yaml_text import dump
-from tests.collection import ROOT
+from tests.collection import ROOT, tasks_of
 from tests.unit.generator import recorded
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
@@ -69,7 +69,7 @@ CACHE, STACK, VERIFY, ACCEPT = yaml.safe_load((ROOT / "playbooks" / "site.yml").
 
 
 def tasks() -> list[dict[str, Any]]:
-    return list(STACK["tasks"])
+    return tasks_of(STACK)
 
 
 def names() -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +12,7 @@ import jinja2
 import pytest
 import yaml
 from ansible_collections.provision.gpu.plugins.callback import report
+from ansible_collections.provision.gpu.plugins.plugin_utils import time_limit
 from ansible_collections.provision.gpu.plugins.plugin_utils.record import Record
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import message_of, timed_out
 from ansible_collections.provision.gpu.plugins.plugin_utils.table import table
@@ -17,7 +21,7 @@ from stub_tree import LOCK
 
 from provision.render import ansible_cfg
 from provision.roles.site import ROLE
-from tests.collection import ROOT
+from tests.collection import ROOT, tasks_of
 
 UNREACHABLE = (
     'Task failed: Data could not be sent to remote host "10.0.0.9". Make sure this host can be '
@@ -152,7 +156,7 @@ def test_each_kind_of_step_has_its_limit() -> None:
 def test_nothing_between_the_look_and_the_receipt_waits_for_ansible_cfgs_four_hours() -> None:
     """What of the run is in no step says its own time."""
     plays = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))
-    tasks = next(play["tasks"] for play in plays if play["name"] == "GPU stack")
+    tasks = tasks_of(next(play for play in plays if play["name"] == "GPU stack"))
     free = []
     for task in tasks:
         role = task.get("ansible.builtin.import_role") or task.get("ansible.builtin.include_role")
@@ -160,21 +164,56 @@ def test_nothing_between_the_look_and_the_receipt_waits_for_ansible_cfgs_four_ho
             continue  # nothing of it runs on the host
         if not (task.get("timeout") or (role or {}).get("apply", {}).get("timeout")):
             free.append((role or {}).get("tasks_from", task["name"]))
-    # The looks and the steps say theirs in the role, and the checks in theirs.
+    # The looks have theirs in the action, the steps in the role, and the checks in theirs.
     assert free == ["main", "step", "again", tasks[-1]["name"]]
 
 
-@pytest.mark.parametrize("tasks", ["main.yml", "again.yml"])
 @pytest.mark.parametrize(
     ("said", "deep", "seconds"),
     [(600, False, 600), ("120", True, 720), ("10m", False, 10), (0, False, 10), ("", True, 60)],
 )
-def test_nothing_said_with_e_takes_the_limit_away(
-    tasks: str, said: object, deep: bool, seconds: int
-) -> None:
+def test_nothing_said_with_e_takes_the_limit_away(said: object, deep: bool, seconds: int) -> None:
     """Ansible takes 0 for none at all, and no option's check reads -e."""
-    text = (ROOT / "roles" / "gpu_state" / "tasks" / tasks).read_text("utf-8")
-    environment = jinja2.Environment(autoescape=True)
-    environment.filters["bool"] = bool
-    expression = environment.from_string(yaml.safe_load(text)[0]["timeout"])
-    assert int(expression.render(gpu_look_timeout=said, gpu_deep=deep)) == seconds
+    assert time_limit.seconds(said, deep) == seconds
+
+
+def test_a_look_that_hangs_is_ended_by_its_limit_whoever_catches_exceptions() -> None:
+    def retried() -> None:
+        for _attempt in range(3):
+            with contextlib.suppress(Exception):
+                time.sleep(30)
+
+    with pytest.raises(time_limit.OutOfTimeError), time_limit.within(1):
+        retried()
+    assert signal.alarm(0) == 0
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+
+
+def test_a_tasks_own_limit_stays() -> None:
+    """The sooner of both ends the look; what comes after it has the rest of the task's."""
+    ended = []
+    before = signal.signal(signal.SIGALRM, lambda *_arguments: ended.append(True))
+    try:
+        signal.alarm(100)
+        with time_limit.within(10):
+            assert signal.getitimer(signal.ITIMER_REAL)[0] <= 10
+        assert 90 <= signal.alarm(0) <= 100
+        signal.alarm(1)
+        with time_limit.within(10):
+            time.sleep(1.5)
+        assert ended == [True]
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_the_look_needs_no_template_of_a_task_or_play() -> None:
+    """Each is compiled anew in every host's worker."""
+    plays = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))
+    play = next(play for play in plays if play["name"] == "GPU stack")
+    assert "environment" not in play
+    (look,) = yaml.safe_load((ROOT / "roles/gpu_state/tasks/main.yml").read_text("utf-8"))
+    assert "{{" not in str(look)
+    # What is done on the host has it.
+    (work,) = [task for task in play["tasks"] if "block" in task]
+    assert set(work["environment"]) == {"PROVISION_RUN", "APT_CONFIG"}
