@@ -12,8 +12,8 @@ Read on 2026-11-26 on a virtual machine that had been given one NVIDIA H100 80GB
 
 recorded/h100-normal.json is the report/acceptance.json of `ansible-playbook provision.gpu.accept -e
 gpu_accept_level=normal`, which ran from its begin to its verdict on another such machine on
-2026-11-27, with the same TensorFlow; cuBLASLt had no code for bfloat16, float8, integers and complex
-numbers either.
+2026-11-27, with the same TensorFlow; cuBLASLt had no code for bfloat16, float8, integers and
+complex numbers either.
 """
 
 from __future__ import annotations
