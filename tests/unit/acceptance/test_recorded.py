@@ -1,4 +1,4 @@
-"""What a real card said: recorded/h100.json, judged as it was read.
+"""What real cards said: recorded/h100.json, judged as it was read, and a whole verdict.
 
 Read on 2026-11-26 on a virtual machine that had been given one NVIDIA H100 80GB HBM3, with driver
 580.159.04 (open kernel modules) and Ubuntu 24.04; only the UUID and the serial number are changed.
@@ -9,6 +9,11 @@ Read on 2026-11-26 on a virtual machine that had been given one NVIDIA H100 80GB
   libraries stood in for cuFFT, cuSOLVER and cuSPARSE, which no program uses.
 - start, log: the driver's lines in the kernel's log as it was loaded, and after three faulty
   programs: a write outside of all memory, one to an odd address, and a trap.
+
+recorded/h100-normal.json is the report/acceptance.json of `ansible-playbook provision.gpu.accept -e
+gpu_accept_level=normal`, which ran from its begin to its verdict on another such machine on
+2026-11-27, with the same TensorFlow; cuBLASLt had no code for bfloat16, float8, integers and
+complex numbers either.
 """
 
 from __future__ import annotations
@@ -22,10 +27,13 @@ import pytest
 from gpu_stack.acceptance import judge, kernel_log, own_word, words
 from gpu_stack.acceptance.teaching import judgement
 
-from tests.unit.acceptance.test_schema import valid
+from provision import acceptance
+from tests.unit.acceptance.test_schema import VALIDATOR, valid
 from tests.unit.acceptance.worked import answer
 
-RECORDED = json.loads(Path(__file__).with_name("recorded").joinpath("h100.json").read_text("utf-8"))
+HERE = Path(__file__).with_name("recorded")
+RECORDED = json.loads(HERE.joinpath("h100.json").read_text("utf-8"))
+WHOLE = json.loads(HERE.joinpath("h100-normal.json").read_text("utf-8"))
 OF_HOST = ("listed", "copies", "mirrored", "checkpoints", "export")
 # What was not run: the two that name the card otherwise, and the same training on the CPU.
 NOT_ASKED = {"visible"}
@@ -103,6 +111,37 @@ def test_what_tensorflow_did_on_it_is_judged() -> None:
         "tensorboard", "saved_model", "tflite",
     }  # fmt: skip
     assert {name for name in NOT_ASKED if found[name] != "not applicable"} == set()
+
+
+def test_a_whole_acceptance_of_a_real_card_ended_with_its_verdict() -> None:
+    VALIDATOR.validate(WHOLE)
+    assert list(acceptance.lines(WHOLE)) == [
+        "gpu1: ok: 1 GPU; checks: 32 ok, 11 measured, 11 not applicable"
+    ]
+    verdict = WHOLE["hosts"]["gpu1"]["acceptance"]
+    assert verdict["stand_in"] is verdict["simulated"] is False
+    # What no program could be begun for says so, and there was none: every program ran.
+    assert words.late(verdict) == []
+    found, today = states(verdict), states(judged(at_work()))
+    assert set(found) <= set(today)
+    assert {name for name in today if name not in found} == {"burn_in"}
+
+
+def test_its_rates_are_judged_by_the_catalog_as_they_were() -> None:
+    verdict = copy.deepcopy(WHOLE["hosts"]["gpu1"]["acceptance"])
+    rates = [check for check in verdict["gpus"][0]["checks"] if check["check"].startswith("rate_")]
+    told = [dict(check) for check in rates]
+    for check in rates:
+        assert check.pop("threshold")["source"] == "catalog"
+        check.update(state="measured", reason=check["reason"].split(";")[0])
+    taught = judgement.teach({"gpu1": verdict}, [], 0.0)["gpu1"]
+    assert [row["finding"] for row in taught] == told
+
+
+def test_its_page_has_its_figures() -> None:
+    page = acceptance.page(WHOLE, {}).decode()
+    for words_of_it in ("serial 1700000000000", "51.5 TFLOP/s", "1665 images a second with XLA"):
+        assert words_of_it in page
 
 
 def test_a_card_in_use_says_whose() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -31,6 +32,11 @@ SOURCES = {
     "relative.py": "from .says import given\n",
     "raises.py": "import sys\nprint('PROVISION {}')\nraise ValueError('no cuDNN')\n",
     "crashes.py": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
+    "aborts.py": "import os\nos.write(2, b'no cuDNN\\n')\nos.abort()\n",
+    "children.py": (PROGRAMS / "children.py").read_text("utf-8"),
+    "common.py": "MARK = 'PROVISION '\n",
+    "asks.py": "import json\nfrom . import children\n"
+    "print('PROVISION ' + json.dumps({'error': children.ask('aborts', {})[1]}))\n",
     "hangs.py": "import os, time\nif os.fork() == 0:\n    time.sleep(600)\ntime.sleep(600)\n",
     "silent.py": "",
     "half.py": "print('PROVISION {')\n",
@@ -108,6 +114,7 @@ def test_a_program_has_no_rights_but_its_folder(programs: Runner) -> None:
     [
         ("raises", "ValueError: no cuDNN"),
         ("crashes", "it was ended by signal 11"),
+        ("aborts", "it was ended by signal 6: no cuDNN"),
         ("silent", "it ended with 0"),
         ("half", "it ended with 0"),
         ("missing", "No module named programs.missing"),
@@ -178,6 +185,35 @@ def test_a_full_disk_is_the_answer_and_no_crash(
         answer = programs.ask("says", {}, "-1", 60)
         monkeypatch.undo()
     assert "No space left on device" in answer["error"]
+
+
+def test_a_program_that_another_has_started_says_why_it_aborted(tmp_path: Path) -> None:
+    for name, text in SOURCES.items():
+        tmp_path.joinpath(name).write_text(text, "utf-8")
+    command = [sys.executable, "-I", "-B", str(tmp_path / runner.MAIN), "asks", "{}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert json.loads(done.stdout.removeprefix(runner.MARK)) == {
+        "error": "it was ended by signal 6: no cuDNN"
+    }
+
+
+def test_a_library_that_aborts_is_the_error_without_what_every_start_says() -> None:
+    """As TensorFlow 2.16 said on a real card whose cuDNN was damaged."""
+    noise = [
+        "2026-11-27 04:06:56.98: E external/local_xla/xla/stream_executor/cuda/cuda_fft.cc:479] "
+        "Unable to register cuFFT factory: Attempting to register factory for plugin cuFFT when "
+        "one has already been registered",
+        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
+        "I0000 00:00:1795752420.432561    2902 service.cc:145] XLA service 0x148232c0 initialized",
+    ]
+    last = (
+        "Could not load library libcudnn_ops_infer.so.8. Error: libcudnn_ops_infer.so.8: ELF load"
+    )
+    aborted = runner.read(Result(-6, "", "\n".join([*noise, last])), 60)
+    assert (aborted.error, aborted.log) == (f"it was ended by signal 6: {last}", [last])
+    assert runner.read(Result(-6, "", noise[1]), 60).error == "it was ended by signal 6"
+    # Whoever ends it from outside does so after any line.
+    assert runner.read(Result(-9, "", last), 60).error == "it was ended by signal 9"
 
 
 def test_the_log_of_a_failure_is_its_last_lines() -> None:

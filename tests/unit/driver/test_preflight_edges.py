@@ -418,13 +418,18 @@ def test_a_dpkg_at_work_is_a_process_of_roots_of_that_name(tmp_path: Path) -> No
         "libnvidia-compute-535-server",
         "nvidia-tesla-470-driver",
         "nvidia-legacy-390xx-driver",
-        "cuda-compat-12-4",
     ],
 )
 def test_drivers_from_elsewhere(tmp_path: Path, name: str) -> None:
     names = ("nvidia-driver", "nvidia-smi", "libcuda1", "cuda-toolkit-12-4", "xnvidia-open", name)
     tree(tmp_path, {"/var/lib/dpkg/status": status(*[(one, "1") for one in names])})
     assert preflight.look(context(tmp_path))["foreign"] == [name]
+
+
+def test_cudas_library_for_older_drivers_is_no_driver(tmp_path: Path) -> None:
+    """As on a real host, beside a driver of no package: it stopped the run there."""
+    tree(tmp_path, {"/var/lib/dpkg/status": status(("cuda-compat-13-0", "580.95.05-0ubuntu1"))})
+    assert preflight.look(context(tmp_path))["foreign"] == []
 
 
 # the disk

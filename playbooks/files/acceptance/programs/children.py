@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,10 +54,13 @@ def ask(program: str, given: dict[str, Any]) -> tuple[list[dict[str, Any]], str 
     done = subprocess.run(command, stdout=pipe, stderr=pipe, universal_newlines=True, check=False)
     sys.stderr.write(done.stderr)
     answers = [read(line) for line in done.stdout.splitlines()]
-    error = None
+    error, last = None, (done.stderr.strip().splitlines() or [""])[-1].strip()
     if done.returncode < 0:
         error = "it was ended by signal {0}".format(-done.returncode)
+        # A library that can't go on says why, and aborts.
+        if last and -done.returncode == signal.SIGABRT:
+            error += ": " + last
     elif done.returncode:
         # The last line of a traceback is the error itself.
-        error = (done.stderr.strip().splitlines() or [str(done.returncode)])[-1].strip()
+        error = last or str(done.returncode)
     return [facts for facts in answers if facts is not None], error

@@ -10,7 +10,9 @@ import collections
 import glob
 import json
 import os
+import re
 import shutil
+import signal
 import stat
 import tempfile
 import time
@@ -34,6 +36,11 @@ PLACE, PREFIX = "/var/tmp", "provision-accept-"  # noqa: S108 mkdtemp's folders 
 OLD = 7 * 24 * 3600
 # Enough of a program's last words to name its error.
 WORDS = 12
+# What TensorFlow writes at every start on a GPU, whatever its log level: no error.
+NOISE = re.compile(
+    r"Unable to register cu\w+ factory: |^WARNING: All log messages before absl::InitializeLog"
+    r"|^I\d{4} \d\d:\d\d:\d"
+)
 
 # error: why there are no facts; log: the program's last lines then; silent: its time was over, and
 # it was ended.
@@ -125,7 +132,7 @@ def remove_old(place: str = PLACE) -> None:
 
 def read(result: Result, patience: float) -> Answer:
     """The Answer of a program that has ended or was ended."""
-    lines = (result.err or "").strip().splitlines()
+    lines = [line for line in (result.err or "").strip().splitlines() if not NOISE.search(line)]
     log = lines[-WORDS:]
     for line in reversed(result.out.splitlines()):
         if line.startswith(MARK) and result.rc == 0:
@@ -136,7 +143,10 @@ def read(result: Result, patience: float) -> Answer:
     if result.rc == SILENT:
         return Answer(None, "no answer within {0:.0f} s".format(patience), log, True)
     if result.rc < 0:
-        return Answer(None, "it was ended by signal {0}".format(-result.rc), log, False)
+        ended = "it was ended by signal {0}".format(-result.rc)
+        # A library that can't go on says why, and aborts.
+        why = ": " + lines[-1].strip()[:300] if lines and -result.rc == signal.SIGABRT else ""
+        return Answer(None, ended + why, log, False)
     # The last line of a traceback is the error itself.
     error = lines[-1].strip()[:300] if lines else "it ended with {0}".format(result.rc)
     return Answer(None, error or "it ended with {0}".format(result.rc), log, False)

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from ...host.context import Context
     from ...shapes import Changes, Facts, Options, Row
 
-# Drivers that come from elsewhere than the platform's nvidia-* packages of this stack.
+# Drivers that come from elsewhere than the platform's nvidia-* packages of this stack. Not
+# cuda-compat-*: its libcuda lies in CUDA's tree, for programs that ask for it beside a driver
+# (https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html).
 FOREIGN = re.compile(
     r"^(cuda-drivers(-\d+)?|nvidia-open(-\d+)?|nvidia-driver-\d+(-server|-open)*"
-    r"|libnvidia-compute-\d+(-server)?|nvidia-tesla-.*|nvidia-legacy-.*xx-.*|cuda-compat-.*)$"
+    r"|libnvidia-compute-\d+(-server)?|nvidia-tesla-.*|nvidia-legacy-.*xx-.*)$"
 )
 
 # What the run itself can do about a driver from another source.
