@@ -73,8 +73,10 @@ Then, in this directory:
 After that:
 
     provision plan        # what differs from the lock; exit code 5 if anything does
-    provision apply       # the same run as ansible-playbook, with a better screen
+    provision apply       # the same run as ansible-playbook, with a live view
     provision verify      # prove again that everything works
+    provision doctor      # what is wrong, why, and how to fix it
+    provision accept      # whether every GPU is well, and what to do about one that is not
 
 Keep all of it in git but `report/`, to which every run adds. A colleague then needs nothing
 but ansible-core, and `pip install -r requirements.txt` for the proof at the end.

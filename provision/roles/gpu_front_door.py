@@ -67,8 +67,8 @@ class GpuFrontDoorOptions(Options):
     """Public variables of the role."""
 
     gpu_front_door_name: str = option("", looked_at=True, example="gpu07.example.org", reads=_name)
-    """The DNS name that people type to get to the workspaces of this host. Empty: no door; one that
-    a run made before is taken away.
+    """The DNS name by which people and programs reach the workspaces and served models of this
+    host. Empty: no door; one that a run made before is taken away.
     """
     gpu_front_door_port: int = option(443, looked_at=True, reads=port)
     """The door's port."""

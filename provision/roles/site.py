@@ -184,7 +184,7 @@ class SiteOptions(Options):
     """
     gpu_cache_fallback: Literal["stop", "direct"] = option("stop", looked_at=True)
     """What the host does where the cache does not answer. stop: the run of this host ends with a
-    word. direct: it fetches from the addresses that the lock names.
+    message. direct: it fetches from the addresses that the lock names.
     """
     gpu_maintenance_window: str | list[str] = option(
         "", looked_at=True, example='"Sat 22:00-04:00"', reads=_window

@@ -101,7 +101,7 @@ class SlurmOptions(Options):
         "all", looked_at=True, example="[2, 3]", reads=_share("fault")
     )
     """Which of this host's GPUs Slurm gives out: all, a number of them (the last ones), or a list
-    of their numbers. The others are left to workspaces (gpu_workspaces).
+    of their numbers. Workspaces and served models get the others (gpu_workspaces, gpu_servings).
     """
     slurm_drain_patience: int = option(3600, looked_at=True)
     """Seconds in which the jobs of this node must end before the driver is changed or the host is

@@ -44,6 +44,13 @@ def commands() -> list[str]:
     return found
 
 
+def test_the_list_of_commands_cuts_no_sentence_off() -> None:
+    """What `provision --help` has room for on a terminal of 80 columns."""
+    shown = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+    cut = [name for name, one in shown.items() if one.get_short_help_str(66).endswith("...")]
+    assert cut == []
+
+
 def codes(text: str) -> set[int]:
     return {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
 

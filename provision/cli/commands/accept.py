@@ -46,7 +46,8 @@ def accept(
         typer.Option(help="quick loads no GPU; normal computes on free ones; long burns them in."),
     ] = Level.quick,
     minutes: Annotated[
-        float | None, typer.Option(metavar="N", help="How long --level long takes.", min=1)
+        float | None,
+        typer.Option(metavar="N", help="How long --level long burns in.  [default: 60]", min=1),
     ] = None,
     in_use: Annotated[
         InUse | None,
@@ -57,7 +58,7 @@ def accept(
     ] = None,
     request: RunRequest,
 ) -> None:
-    """Judge every GPU, and name one that is ill with the next action.
+    """Judge every GPU, and name faulty ones with the next action.
 
     Reads what the PCI bus, the driver and the kernel's log say; with --level normal TensorFlow
     computes on every GPU that nobody uses. Changes nothing and disturbs nobody.
@@ -99,7 +100,7 @@ def _asked(level: Level, minutes: float | None, in_use: InUse | None) -> list[st
         return asked
     if level is not Level.long:
         raise InputError(
-            "--minutes is how long --level long takes",
+            "--minutes is how long --level long burns in",
             where="--minutes",
             got=f"--level {level.value}",
             hint=f"--level long --minutes {minutes:g}",

@@ -101,11 +101,12 @@ def make_bundle(
     identity: IdentityOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put everything that hosts of the lock fetch into one folder; verify or update such folders.
+    """Put everything that hosts of the lock fetch into one folder.
 
-    Packages down to libc with their archives' signed indices, archives, wheels: for hosts without
-    a network, or to fetch once what many install. Exit code 5 where upstream no longer has what is
-    locked, or a bundle is not as it was made.
+    In it are packages down to libc with their archives' signed indices, archives and wheels: for
+    hosts without a network, or to fetch once what many install. --verify checks such a folder,
+    --apply updates one. Exit code 5 where upstream no longer has what is locked, or a bundle is not
+    as it was made.
     """
     if (folder is not None) + (verify is not None) + (apply is not None) > 1:
         raise InputError("bundle takes a folder to make, --verify or --apply, and only one of them")

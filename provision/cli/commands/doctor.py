@@ -32,7 +32,8 @@ def ask_doctor(
 ) -> None:
     """Say what is wrong, why that is believed, and what cures it.
 
-    Exit code 5 if something was found, 4 if a host could not be asked.
+    Exit code 5 if something was found or a host differs from its lock, 4 if a host could not be
+    asked or a fix failed.
     """
     if log is not None:
         _doctor_log(log, fix=fix, as_json=request.as_json)

@@ -47,10 +47,11 @@ def give_evidence(
     identity: IdentityOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Sign what a host is into a file; verify or compare such files.
+    """Write a host's verdict and proof into a signed file.
 
     From the last `provision accept` and the last run that checked the host; no host is asked.
-    Exit code 0 whatever the verdict; 5 where a signature is not good, or two files differ.
+    --verify checks such a file, --compare says what changed between two. Exit code 0 whatever the
+    verdict; 5 where a signature is not good, or two files differ.
     """
     if bool(host) + (verify is not None) + (compare is not None) != 1:
         raise InputError(

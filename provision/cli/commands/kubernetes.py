@@ -63,8 +63,9 @@ def write_manifests(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write what a Kubernetes cluster of the hosts takes: manifests, Helm values, an image's files.
+    """Write what a Kubernetes cluster of the hosts needs.
 
+    These are manifests, Helm values for NVIDIA's charts, and the files of an image.
     From the lock alone; no cluster is asked or touched. With --script also a TFJob and an Indexed
     Job that train with it.
     """

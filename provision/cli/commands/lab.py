@@ -19,7 +19,7 @@ from provision.locallab import Virtual
 from provision.render import example
 
 lab_app = typer.Typer(
-    help="Local hosts in containers or virtual machines, to try things on.",
+    help="Local hosts in containers or virtual machines.",
     no_args_is_help=True,
 )
 

@@ -35,7 +35,9 @@ UPGRADE = typer.Option(
     "wheels that are named behind it.",
 )
 FROM_HOST = typer.Option("--from-host", metavar="HOST", help="Lock what this host has installed.")
-CHECK = typer.Option("--check", help="Write nothing; exit 5 if it would change.")
+CHECK = typer.Option(
+    "--check", help="Write nothing; exit 5 if it would change, or upstream lacks what is locked."
+)
 NVIDIA_MIRROR = typer.Option(
     "--nvidia-mirror",
     metavar="URL",

@@ -21,7 +21,7 @@ from provision.models import plain
 # Hidden for the same reason as lock's NAME.
 HOSTS = typer.Argument(metavar="HOST", hidden=True)
 TO = typer.Option(
-    "--to", metavar="N|DIGEST", help="The N-th state before, or a lock's digest.  [1]"
+    "--to", metavar="N|DIGEST", help="The N-th state before, or a lock's digest.  [default: 1]"
 )
 LIST = typer.Option("--list", help="Say what there is to go back to; change nothing.")
 

@@ -34,7 +34,9 @@ HOSTS = typer.Argument(metavar="HOSTS", help="A group or a pattern of the invent
 ARGUMENTS = typer.Argument(metavar="-- ARGUMENT", hidden=True)
 SCRIPT = typer.Option("--script", metavar="FILE", help="The Python script, on this machine.")
 JOB = typer.Option("--job", metavar="NAME", help="The job's name.  [default: script and time]")
-PORT = typer.Option("--port", metavar="N", help="The workers' port; N+1 is worker 0's second.")
+PORT = typer.Option(
+    "--port", metavar="N", help="The workers' port; N+1 is worker 0's second.  [default: 2222]"
+)
 KIND = typer.Option("--communication", help="How gradients are exchanged.  [default: auto]")
 GPUS = typer.Option("--gpus", metavar="LIST", help="Numbers of GPUs, as 0,1.  [default: all]")
 USER = typer.Option("--user", metavar="NAME", help="As whom.  [default: who logs in there]")
@@ -42,7 +44,9 @@ RESTARTS = typer.Option(
     "--restarts", metavar="N", min=0, help="How often all are started again.  [default: 10]"
 )
 FINAL = typer.Option(
-    "--final", metavar="PATH", help="What is there when a script without our helper is complete."
+    "--final",
+    metavar="PATH",
+    help="What worker 0 has written when a script without our helper is complete.",
 )
 RESUME = typer.Option("--resume", help="Go on with a job of this name that is over.")
 DETACH = typer.Option("--detach", "-d", help="Start it, and do not watch.")
@@ -82,7 +86,7 @@ def train(
 
     What follows -- is the script's. All workers are started again where one is killed. The job
     outlives this command: Ctrl-C asks whether to stop it. Exit code 0 where the training is
-    complete, 6 where every worker ended and no final model was named, 4 where it failed.
+    complete, 6 where every worker ended and nothing says that it is, 4 where it failed.
     """
     told = {
         "gpu_train_hosts": hosts or None,

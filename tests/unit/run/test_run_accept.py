@@ -226,7 +226,7 @@ def test_the_options_say_what_the_module_does_without_them() -> None:
 
 
 def test_minutes_belong_to_the_level_long(project: Path) -> None:
-    with pytest.raises(InputError, match="--minutes is how long --level long takes"):
+    with pytest.raises(InputError, match="--minutes is how long --level long burns in"):
         ask(project, "--level", "normal", "--minutes", "5", says=answer())
     assert not (project / "report" / "acceptance.json").exists()
 
