@@ -10,6 +10,7 @@ NAMES = {
     "cudnn": "cuDNN",
     "gpu_env": "Environment",
     "tensorflow": "TensorFlow",
+    "slurm": "Slurm",
     "receipt": "Receipt",
 }
 
