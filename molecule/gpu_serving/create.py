@@ -1,21 +1,20 @@
 """A Debian 11 with docker at work, and what a model and its server's image are made of there.
 
 No image of TensorFlow Serving can be had here: a stand-in of the same interface is built on the
-host, of the TensorFlow that prepare.yml brings, and serves with that (tests/ground/serving_image.py).
+host (tests/ground/serving_image.py), of the TensorFlow that prepare.yml brings.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import shutil
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+MOLECULE = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(MOLECULE), str(MOLECULE.parent), str(MOLECULE.parent / "scripts")]
 
-import demo  # noqa: E402 - this tree's, wherever Molecule is
+import demo  # noqa: E402
+from creating import Asked, asked  # noqa: E402
 
 from provision import locallab  # noqa: E402
 from provision.locallab import cudnn_archive  # noqa: E402
@@ -60,24 +59,24 @@ def settle(lab: locallab.Lab) -> None:
     root("sh", "-c", DOCKER)
 
 
-def make(project: Path, name: str, hosts: list[str], more: Path) -> None:
+def make(wanted: Asked) -> None:
     """The host, and a rendered project for it that was never run."""
-    owner = os.environ.get("PROVISION_LAB_OWNER")
+    project = wanted.project
     project.mkdir(parents=True, exist_ok=True)
     lab = locallab.up(
-        name,
+        wanted.name,
         locallab.Shape(
             privileged=True,
             arguments=["--cgroupns=host"],
             volumes=["/sys/fs/cgroup:/sys/fs/cgroup:rw", "/var/lib/docker"],
         ),
         state_dir=project / ".lab",
-        hosts=hosts,
-        keep=not owner,
-        owner_pid=int(owner) if owner else None,
+        hosts=wanted.hosts,
+        keep=wanted.keep,
+        owner_pid=wanted.owner_pid,
     )
     demo.write_inventory(project, lab, cudnn_archive.pack(cache_directory()))
-    shutil.copytree(more, project / "lab", dirs_exist_ok=True)
+    shutil.copytree(wanted.more, project / "lab", dirs_exist_ok=True)
     for command in (["lock", "--project", str(project)], ["render", str(project)]):
         code = demo.provision(*command)
         if code:
@@ -85,17 +84,5 @@ def make(project: Path, name: str, hosts: list[str], more: Path) -> None:
     settle(lab)
 
 
-def main() -> None:
-    """What create.yml calls."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--project", type=Path, required=True)
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--host", action="append", dest="hosts", required=True)
-    parser.add_argument("--lab", type=Path, required=True)
-    chosen = parser.parse_args()
-    locallab.down(chosen.name, state_dir=chosen.project / ".lab")
-    make(chosen.project, chosen.name, chosen.hosts, chosen.lab)
-
-
 if __name__ == "__main__":
-    main()
+    make(asked(__doc__))

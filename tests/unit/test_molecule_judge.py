@@ -239,9 +239,9 @@ def test_the_locks_packages_and_what_only_the_host_knows_are_filled_in() -> None
     assert judge.planned(run, HOST, {"gpu_env": ["module for kernel 6.*"]}) != []
 
 
-# The door leads to workspaces and models, which lean on all the rest: tests/hosts/test_front_door.py
-# goes from bare to an empty plan instead. So does tests/hosts/test_cache.py for artifact_cache,
-# which is no component (not of ROLES).
+# The door leads to workspaces and models, which lean on all the rest: it is brought from bare in
+# tests/hosts/test_front_door.py. artifact_cache is no component, so not of ROLES either:
+# tests/hosts/test_cache.py.
 WITHOUT_SCENARIO = {"gpu_front_door"}
 
 
