@@ -8,6 +8,7 @@ which is this, as it calls scripts/demo.py for the other scenarios.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -18,9 +19,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "molecule")]
-
-from creating import asked  # noqa: E402
+sys.path.insert(0, str(ROOT))
 
 from provision import locallab  # noqa: E402 - this tree's, wherever Molecule is
 from provision.locallab import cudnn_archive  # noqa: E402
@@ -145,5 +144,11 @@ def make(
 
 def main(*, people: bool = False) -> None:
     """What create.yml calls."""
-    wanted = asked(__doc__)
-    make(wanted.project, wanted.name, wanted.hosts, wanted.more, people=people)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--project", type=Path, required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--host", action="append", dest="hosts", required=True)
+    parser.add_argument("--lab", type=Path, required=True)
+    chosen = parser.parse_args()
+    locallab.down(chosen.name, state_dir=chosen.project / ".lab")
+    make(chosen.project, chosen.name, chosen.hosts, chosen.lab, people=people)
