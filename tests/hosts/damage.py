@@ -83,6 +83,11 @@ DROP_IN = "/etc/systemd/system/nvidia-persistenced.service.d/provision-gpu.conf"
 MODULES = ("/lib/modules/*", "/usr/lib/modules/*", "/var/lib/dkms/*", "/etc/alternatives/*")
 CUDNN_TREE = ("/opt/nvidia/cudnn/*",)
 VENV_TREE = ("/opt/tensorflow/*",)
+SLURM, OWN_SLURM = "/etc/slurm", "/etc/provision-slurm"
+SLURMD_DROP_IN = "/etc/systemd/system/slurmd.service.d/provision.conf"
+SLURM_PROGRAM = "/usr/local/lib/gpu-slurm/program"
+# What a run notes of the cluster, and what it keeps of another's edits.
+SLURM_NOTED = (f"{OWN_SLURM}/slurm.json", f"{OWN_SLURM}/lock", f"{SLURM}/*.conf.save")
 
 
 def packages(*names: str) -> tuple[str, ...]:
@@ -820,6 +825,85 @@ ROWS: tuple[Row, ...] = (
         "What skips the persistence daemon without a GPU is edited",
         f"sed -i '/^ExecCondition/d' {DROP_IN}",
         (DROP_IN,), "kernel", touches=(DROP_IN,),
+    ),
+    # --- Slurm, on a host that is controller and node of its own cluster
+    Row(
+        "slurm-key-changed", "slurm", "munge has another key",
+        "head -c 128 /dev/urandom | dd of=/etc/munge/munge.key conv=notrunc status=none",
+        ("munge.key",), "slurm", touches=("/etc/munge/munge.key", *SLURM_NOTED),
+    ),
+    Row(
+        "slurm-conf-edited", "slurm", "A setting of slurm.conf is edited",
+        f"sed -i s/^SelectTypeParameters=.*/SelectTypeParameters=CR_Core/ {SLURM}/slurm.conf",
+        (f"{SLURM}/slurm.conf",), "slurm", touches=(f"{SLURM}/slurm.conf",),
+    ),
+    Row(
+        "slurm-gres-emptied", "slurm", "The list of the nodes' GPUs is emptied",
+        f"truncate -s 0 {SLURM}/gres.conf",
+        (f"{SLURM}/gres.conf",), "slurm", touches=(f"{SLURM}/gres.conf",),
+    ),
+    Row(
+        "slurm-cgroup-edited", "slurm", "Jobs are no longer kept to their own GPUs",
+        f"sed -i s/^ConstrainDevices=yes/ConstrainDevices=no/ {SLURM}/cgroup.conf",
+        (f"{SLURM}/cgroup.conf",), "slurm", touches=(f"{SLURM}/cgroup.conf",),
+    ),
+    Row(
+        "slurm-environment-deleted", "slurm", "What slurmd is started with is deleted",
+        f"rm {OWN_SLURM}/slurmd.env",
+        (f"{OWN_SLURM}/slurmd.env",), "slurm", touches=(f"{OWN_SLURM}/slurmd.env",),
+    ),
+    Row(
+        "slurm-drop-in-edited", "slurm", "What slurmd's unit lacks without us is edited",
+        f"sed -i /^EnvironmentFile=/d {SLURMD_DROP_IN}",
+        (SLURMD_DROP_IN,), "slurm", touches=(SLURMD_DROP_IN,),
+    ),
+    Row(
+        "slurm-prolog-closed", "slurm", "The prolog of jobs is not executable any more",
+        "chmod 644 /usr/local/sbin/gpu-slurm-prolog",
+        ("/usr/local/sbin/gpu-slurm-prolog",), "slurm",
+        touches=("/usr/local/sbin/gpu-slurm-prolog",),
+    ),
+    Row(
+        "slurm-health-edited", "slurm", "The health check of nodes does nothing any more",
+        "printf '#!/bin/sh\n' > /usr/local/sbin/gpu-slurm-health",
+        ("/usr/local/sbin/gpu-slurm-health",), "slurm",
+        touches=("/usr/local/sbin/gpu-slurm-health",),
+    ),
+    Row(
+        "slurm-module-deleted", "slurm", "A module of prolog and epilog is deleted",
+        f"rm {SLURM_PROGRAM}/gpus.py",
+        (f"{SLURM_PROGRAM}/gpus.py",), "slurm", touches=(f"{SLURM_PROGRAM}/*",),
+    ),
+    Row(
+        "slurm-module-given", "slurm", "A module of prolog and epilog is given to a user",
+        f"chown 1000 {SLURM_PROGRAM}/job.py",
+        (f"{SLURM_PROGRAM}/job.py",), "slurm", touches=(f"{SLURM_PROGRAM}/*",),
+    ),
+    Row(
+        "slurm-node-edited", "slurm", "Which GPUs the health check knows is edited",
+        f"sed -i 's/\"gpus\": .*/\"gpus\": [],/' {OWN_SLURM}/node.json",
+        (f"{OWN_SLURM}/node.json",), "slurm", touches=(f"{OWN_SLURM}/node.json",),
+    ),
+    Row(
+        "slurm-node-disabled", "slurm", "slurmd would not come back after a reboot",
+        "systemctl disable slurmd",
+        ("slurmd.service",), "slurm",
+        touches=("/etc/systemd/system/*slurmd.service", "/etc/rc?.d/*slurmd"),
+    ),
+    Row(
+        "slurm-munge-stopped", "slurm", "munge is stopped",
+        "systemctl stop munge",
+        ("munge.service",), "slurm",
+    ),
+    Row(
+        "slurm-client-removed", "slurm", "A package of Slurm is removed",
+        "dpkg --remove --force-depends slurm-client",
+        ("slurm-client",), "slurm", touches=packages("slurm-client"),
+    ),
+    Row(
+        "slurm-controller-stopped", "slurm", "slurmctld is stopped",
+        "systemctl stop slurmctld",
+        ("slurmctld.service",), "slurm",
     ),
 )  # fmt: skip
 

@@ -10,6 +10,7 @@ NAMES = {
     "cudnn": "cuDNN",
     "gpu_env": "Environment",
     "tensorflow": "TensorFlow",
+    "slurm": "Slurm",
     "receipt": "Receipt",
 }
 
@@ -19,8 +20,14 @@ TOP = """\
 What a stack consists of has been damaged on a proven local host (Debian 11 over SSH, GPU
 simulated) in {count} ways. For each of them `provision plan` named exactly what the table says, one
 `provision apply` repaired it and proved the host, and afterwards nothing on the host differed from
-before but what was repaired. `make damage` runs the whole catalogue, {all} rows; a
-dozen of them run in `make test`.
+before but what was repaired. Slurm's rows were done to a Debian 12 that is controller and node of
+a cluster of its own, with Slurm for real and GPUs of mere device files. `make damage` runs the
+whole catalogue, {all} rows; a dozen of them run in `make test`.
+
+What has to do with containers or nginx is not in this catalogue. It is damaged elsewhere, in fewer
+ways: workspaces and the container toolkit in their [Molecule scenarios](molecule.md), served models
+in `tests/hosts/test_serving.py`, the front door in `tests/hosts/test_front_door.py`, the fleet's
+cache in `tests/hosts/test_cache.py`.
 
 This page is written by a test from the catalogue, `tests/hosts/damage.py`:
 `PROVISION_UPDATE_GOLDEN=1 pytest tests/unit/hosts`.

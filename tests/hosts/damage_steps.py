@@ -21,8 +21,9 @@ Items = set[tuple[str, str]]
 
 PRELUDE = """\
 set -eu
-VENV=$(ls -d /opt/tensorflow/[0-9]*-????????); SITE=$VENV/lib/python3.9/site-packages
-CUDNN=$(ls -d /opt/nvidia/cudnn/[0-9]*-cuda*[0-9]); LIB=/usr/lib/x86_64-linux-gnu
+first() { ls -d "$@" 2>/dev/null || true; }
+VENV=$(first /opt/tensorflow/[0-9]*-????????); SITE=$VENV/lib/python3.9/site-packages
+CUDNN=$(first /opt/nvidia/cudnn/[0-9]*-cuda*[0-9]); LIB=/usr/lib/x86_64-linux-gnu
 keep() { local f=$1 when; when=$(stat --format=%y "$f"); shift; "$@"; touch --date="$when" "$f"; }
 stomp() { printf XXXXXXXX | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
 fetch() { cd "$(mktemp -d)"; apt-get -qq -o APT::Sandbox::User=root download "$1"; }

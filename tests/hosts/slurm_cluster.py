@@ -76,33 +76,62 @@ class Cluster(Project):
         return done
 
 
-@contextmanager
-def cluster(
+def bring_up(
     directory: Path, name: str, platform: str, hosts: list[str], options: Mapping[str, Any],
-    keep: bool = False,
-) -> Iterator[Cluster]:  # fmt: skip
-    """Bare hosts of a platform, and a rendered project for them; the first is the controller."""
+    *, more: Path | None = None, keep: bool = False, owner_pid: int | None = None,
+) -> Cluster:  # fmt: skip
+    """Bare hosts of a platform, and a rendered project for them; the first is the controller.
+
+    `more` is a folder with further files of the inventory; `keep` and `owner_pid` are locallab's.
+    """
     locallab.sweep()
     directory.mkdir(parents=True, exist_ok=True)
-    shape = locallab.Shape(platform=platform, privileged=True)
-    lab = locallab.up(name, shape, state_dir=directory / ".lab", hosts=hosts, keep=keep)
+    lab = locallab.up(
+        name,
+        locallab.Shape(platform=platform, privileged=True),
+        state_dir=directory / ".lab",
+        hosts=hosts,
+        keep=keep,
+        owner_pid=owner_pid,
+    )
     try:
         values: dict[str, Any] = {"gpu_stack": WISHES[platform], "gpu_platform": platform}
         values |= {f"{other}_state": "absent" for other in OTHERS}
         values |= {"slurm_state": "present", "slurm_controller": hosts[0], **options}
+        shutil.rmtree(directory / "lab", ignore_errors=True)
         files = directory / "lab" / "group_vars" / "gpu_hosts"
         files.mkdir(parents=True)
         (files / "wish.yml").write_text(yaml.safe_dump(values, sort_keys=False), "utf-8")
         inventory = yaml.safe_dump(lab.inventory("gpu_hosts"), sort_keys=False)
         (directory / "lab" / "hosts.yml").write_text(inventory, "utf-8")
+        if more is not None:
+            shutil.copytree(more, directory / "lab", dirs_exist_ok=True)
         made = Cluster(directory, lab)
         names = "".join(f"{one.address} {one.name}\n" for one in lab.hosts)
         for host in hosts:
             made.root(host, DEVICES, stdin=names)
         for command in (["lock", "--project", str(directory)], ["render", str(directory)]):
             assert demo.provision(*command) == 0
-        yield made
-    finally:
+    except BaseException:
         if not keep:
             lab.down()
+        raise
+    return made
+
+
+@contextmanager
+def cluster(
+    directory: Path, name: str, platform: str, hosts: list[str], options: Mapping[str, Any],
+    keep: bool = False,
+) -> Iterator[Cluster]:  # fmt: skip
+    """`bring_up` for a test, at whose end the hosts and the project go."""
+    try:
+        made = bring_up(directory, name, platform, hosts, options, keep=keep)
+        try:
+            yield made
+        finally:
+            if not keep:
+                made.lab.down()
+    finally:
+        if not keep:
             shutil.rmtree(directory, ignore_errors=True)
