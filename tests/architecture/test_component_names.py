@@ -27,6 +27,7 @@ ALLOWED = {
     "provision/kubernetes/stack.py": "pods need the wish for it",
     "provision/roles/workspaces_rules.py": "workspaces need the wish for it",
     "roles/gpu_workspace/README.md": "what a host of the role alone must have",
+    "roles/gpu_serving/README.md": "what a host of the role alone must have",
     "provision/verify/checks/gpu_workspace.py": "workspaces have their GPUs by it",
     "provision/verify/checks/gpu_serving.py": "models have their GPUs by it",
 }
