@@ -5,12 +5,26 @@ The look sees hashes, and no key.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
+
+
+@contextlib.contextmanager
+def _readable(option: str, path: str) -> Iterator[None]:
+    """AnsibleActionFail with the option's name where the block can't read its file."""
+    try:
+        yield
+    except AnsibleActionFail:
+        raise
+    except (AnsibleError, OSError) as error:
+        raise AnsibleActionFail(
+            f"{option}: {path} can't be read on this machine: {error}"
+        ) from error
 
 
 def signing(loader: Any, options: Mapping[str, Any]) -> dict[str, str]:
@@ -22,7 +36,7 @@ def signing(loader: Any, options: Mapping[str, Any]) -> dict[str, str]:
     for name in ("key", "certificate"):
         option = f"nvidia_driver_signing_{name}_file"
         path = str(options.get(option) or "")
-        try:
+        with _readable(option, path):
             raw = Path(path)
             # A vault's own file may be read by all.
             open_to_others = name == "key" and raw.stat().st_mode & 0o077
@@ -32,12 +46,6 @@ def signing(loader: Any, options: Mapping[str, Any]) -> dict[str, str]:
                     "chmod 600 it, or keep it by Ansible Vault (ansible-vault encrypt FILE)"
                 )
             content[name] = Path(loader.get_real_file(path)).read_bytes()
-        except AnsibleActionFail:
-            raise
-        except (AnsibleError, OSError) as error:
-            raise AnsibleActionFail(
-                f"{option}: {path} can't be read on this machine: {error}"
-            ) from error
     loader.cleanup_all_tmp_files()
     return {
         "certificate": content["certificate"].decode("utf-8", "replace"),
@@ -58,12 +66,8 @@ def front_door(loader: Any, options: Mapping[str, Any]) -> dict[str, str]:
     for name in names.get(str(options.get("gpu_front_door_tls")), ()):
         option = f"gpu_front_door_{name}"
         path = str(options.get(option) or "")
-        try:
+        with _readable(option, path):
             content = Path(loader.get_real_file(path)).read_bytes()
-        except (AnsibleError, OSError) as error:
-            raise AnsibleActionFail(
-                f"{option}: {path} can't be read on this machine: {error}"
-            ) from error
         digests[name] = hashlib.sha256(content).hexdigest()
     loader.cleanup_all_tmp_files()
     return digests

@@ -1,7 +1,7 @@
 """An end to what an action does on a host, without the task's `timeout`.
 
-A template in `timeout` is compiled anew in every host's worker, which on many hosts costs more than
-all else that Ansible does for the look.
+A template in `timeout` is compiled anew in every host's worker: on many hosts a part of what the
+look costs the controller that can be measured.
 """
 
 from __future__ import annotations
