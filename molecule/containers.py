@@ -8,7 +8,6 @@ which is this, as it calls scripts/demo.py for the other scenarios.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ import sys
 from pathlib import Path
 
 import yaml
+from creating import asked
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -144,11 +144,5 @@ def make(
 
 def main(*, people: bool = False) -> None:
     """What create.yml calls."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--project", type=Path, required=True)
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--host", action="append", dest="hosts", required=True)
-    parser.add_argument("--lab", type=Path, required=True)
-    chosen = parser.parse_args()
-    locallab.down(chosen.name, state_dir=chosen.project / ".lab")
-    make(chosen.project, chosen.name, chosen.hosts, chosen.lab, people=people)
+    lab = asked(__doc__)
+    make(lab.project, lab.name, lab.hosts, lab.more, people=people)
