@@ -31,7 +31,7 @@ for path in ("/dev/nvidia0", "/dev/nvidia1"):
     try:
         os.close(os.open(path, os.O_RDWR))
     except OSError as error:
-        if error.errno == errno.EPERM:
+        if error.errno in (errno.EPERM, errno.EACCES):
             continue
     seen.append(path)
 print(json.dumps(seen), flush=True)
@@ -195,6 +195,28 @@ def test_a_lost_gpu_is_taken_out_and_comes_back(slurm: Slurm) -> None:
     slurm.root(SECOND, "mknod -m 0666 /dev/nvidia1 c 195 1")
     slurm.site("--limit", SECOND)
     assert "Gres=gpu:tesla_t4:2" in slurm.root(SECOND, f"scontrol -o show node {SECOND}")
+
+
+def test_gpus_that_are_not_slurms_are_closed_to_its_jobs(slurm: Slurm) -> None:
+    """CUDA_VISIBLE_DEVICES=0 of a job is then the GPU that it was given, not the host's first."""
+    slurm.say_of(SECOND, slurm_gpus=[1])
+    health = "/usr/local/sbin/gpu-slurm-health"
+    try:
+        done = slurm.site("--limit", SECOND)
+        assert "a job saw /dev/nvidia1 alone of 1" in done.stdout
+        for words, files in (("", ["/dev/nvidia1"]), ("--gres=none", [])):
+            job = slurm.submit("ada", 0, "-w", SECOND, words)
+            slurm.wait(job, "COMPLETED")
+            assert json.loads(slurm.output(SECOND, "ada", job)) == files
+        # A device file that was made anew is closed again.
+        slurm.root(SECOND, "rm /dev/nvidia0; mknod -m 0666 /dev/nvidia0 c 195 0")
+        assert "jobs can open /dev/nvidia0" in slurm.root(SECOND, health)
+        slurm.site("--limit", SECOND)
+        assert slurm.root(SECOND, health).strip() in ("taken back", "well")
+        assert slurm.site("--limit", SECOND).stdout.count("changed=0") == 1
+    finally:
+        slurm.say_of(SECOND)
+        slurm.site("--limit", SECOND)
 
 
 def test_what_of_the_inventory_can_not_be_is_refused(slurm: Slurm) -> None:

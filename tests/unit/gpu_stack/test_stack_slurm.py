@@ -192,6 +192,37 @@ def test_the_part_is_what_the_host_has(host: Host) -> None:
     assert node.part(context(host, NODE), NODE) == PART
 
 
+def test_gpus_that_are_not_slurms_are_closed_to_its_jobs(host: Host) -> None:
+    one = {**NODE, "slurm_gpus": [1]}
+    part = node.part(context(host, one), one)
+    assert (part["gpus"], part["closed"]) == (PART["gpus"][1:], ["/dev/nvidia0"])
+    text = node.files(context(host, one), one)[paths.SLURMD_DROP_IN]
+    assert "\nInaccessiblePaths=-/dev/nvidia0\n" in text
+    assert "Inaccessible" not in node.files(context(host, NODE), NODE)[paths.SLURMD_DROP_IN]
+    assert (paths.SLURMD_DROP_IN, "other content") in [change[:2] for change in plan(host, one)]
+
+
+def test_a_gpu_that_jobs_can_open_though_it_is_closed_is_planned(host: Host) -> None:
+    seen = slurm.look(context(host))
+    seen["open"] = ["/dev/nvidia0"]
+    found = [(one["item"], one["from"]) for one in slurm.differ({}, seen, NODE)]
+    assert found == [("slurmd.service", "jobs can open /dev/nvidia0")]
+
+
+def test_a_gpu_that_is_lost_is_not_made_up_for_with_one_that_is_not_slurms(host: Host) -> None:
+    host.remove("/dev/nvidia1")
+    last = {**NODE, "slurm_gpus": 1}
+    part = node.part(context(host, last), last)
+    assert (part["gpus"], part["closed"]) == ([], ["/dev/nvidia0"])
+
+
+def test_what_a_host_says_is_closed_is_judged() -> None:
+    assert words.part({**PART, "closed": ["/dev/nvidia0"]}) is None
+    for wrong in (["/dev/sda"], ["/dev/nvidia0\nExecStart=/bin/sh"], [1]):
+        assert words.part({**PART, "closed": wrong}) is not None, wrong
+    assert words.part({**PART, "closed": 5}) is not None
+
+
 def test_cores_of_several_kinds_count_as_one_kind(host: Host) -> None:
     host.remove("/sys/devices/system/cpu/cpu15/topology/core_id")
     part = node.part(context(host, NODE), NODE)
@@ -285,8 +316,8 @@ def test_a_node_that_slurmctld_does_not_know_is_in_no_partition() -> None:
 
 
 def test_a_driver_that_hangs_does_not_keep_slurmd_from_its_jobs() -> None:
-    (line,) = [one for one in configuration.slurmd_drop_in().splitlines() if "nvidia-smi" in one]
-    assert line.startswith("ExecStartPre=-/usr/bin/timeout --kill-after=5 45 ")
+    (line,) = [line for line in configuration.slurmd_drop_in(PART).split("\n") if "smi" in line]
+    assert line.startswith("ExecStartPre=-+/usr/bin/timeout --kill-after=5 45 ")
 
 
 # words of an inventory

@@ -429,7 +429,7 @@ def test_settings_that_somebody_else_can_write_are_none(tmp_path: Path) -> None:
     text = node_files.settings(part)
     good = made(tmp_path / "node.json", text)
     assert node.settings(good) == {
-        "node": "gpu01", "gpus": [3], "fatal_xids": node_files.fatal_xids(),
+        "node": "gpu01", "gpus": [3], "closed": [], "fatal_xids": node_files.fatal_xids(),
     }  # fmt: skip
     (tmp_path / "link").symlink_to(good)
     os.mkfifo(tmp_path / "fifo")

@@ -173,15 +173,23 @@ def slurmd_environment(name: str, hostname: str, controller: str) -> str:
     return HEAD + f'SLURMD_OPTIONS="{options}"\n'
 
 
-def slurmd_drop_in() -> str:
-    """What the distribution's unit lacks for a node that has no slurm.conf of its own."""
+def slurmd_drop_in(part: dict[str, Any]) -> str:
+    """What the distribution's unit lacks for a node that has no slurm.conf of its own.
+
+    GPUs that are not Slurm's are closed to slurmd and so to all jobs, which inherit its mounts:
+    ConstrainDevices denies the devices of gres.conf alone, and with GPU 0 open it would be a job's
+    CUDA_VISIBLE_DEVICES=0, which Slurm counts from the first GPU that it gives out.
+    """
+    closed = "".join(f"InaccessiblePaths=-{file}\n" for file in part.get("closed") or [])
     return (
         HEAD
         + "[Unit]\nConditionPathExists=\nAfter=nvidia-persistenced.service\n\n"
         + f"[Service]\nEnvironmentFile=-{paths.SLURMD_ENVIRONMENT}\n"
         # It makes the device files, which gres.conf names, after a boot.
         # Where the driver hangs, the jobs of this node still need their slurmd.
-        + "ExecStartPre=-/usr/bin/timeout --kill-after=5 45 /usr/bin/nvidia-smi -L\n"
+        # The + is for the files that slurmd can't open, which must be there before it starts.
+        + "ExecStartPre=-+/usr/bin/timeout --kill-after=5 45 /usr/bin/nvidia-smi -L\n"
+        + closed
         # The controller may come up later than its nodes.
         + "Restart=on-failure\nRestartSec=10\n"
     )

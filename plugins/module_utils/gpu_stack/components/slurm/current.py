@@ -15,6 +15,7 @@ from . import (
     records,
     wishes,
 )
+from .program import jobs_devices
 
 if TYPE_CHECKING:
     from typing import Any
@@ -35,6 +36,7 @@ def look(context: Context, wished: bool) -> dict[str, Any]:
     parts = records.parts(context) if wishes.controls(options) else []
     computes = wishes.computes(options)
     units = wishes.units(options, bool(parts))
+    part = node.part(context, options) if computes else None
     seen.update(
         missing=[name for name in wishes.packages(options)
                  if not context.exists(paths.PROGRAMS[name])],
@@ -42,7 +44,8 @@ def look(context: Context, wished: bool) -> dict[str, Any]:
         files=_other_files(context, noted, parts),
         stopped=_stopped(context, units),
         disabled=[unit for unit in units if context.lstat(f"{WANTS}/{unit}.service") is None],
-        part=node.part(context, options) if computes else None,
+        part=part,
+        open=_open_to_jobs(context, part or {}),
         programs=node_files.look(context) if computes else None,
         said=None,
     )  # fmt: skip
@@ -71,6 +74,11 @@ def _other_files(
     if paths.DBD_CONF in set(wished) - set(found) and not accounting.is_slurms(context):
         found[paths.DBD_CONF] = "readable by others"
     return found
+
+
+def _open_to_jobs(context: Context, part: dict[str, Any]) -> list[str]:
+    """The device files that jobs could open now and should not."""
+    return jobs_devices.opened(part.get("closed") or []) if context.root == "/" else []
 
 
 def _stopped(context: Context, units: list[str]) -> list[str]:
@@ -104,6 +112,8 @@ def differences(state: State, options: Options) -> list[tuple[str, Any, Any, str
                 for unit in state["stopped"]]  # fmt: skip
     changes += [(f"{unit}.service", "not enabled", "enabled", "it would end with a reboot")
                 for unit in state["disabled"] if unit not in state["stopped"]]  # fmt: skip
+    changes += [("slurmd.service", f"jobs can open {file}", "closed to them", "it is not Slurm's")
+                for file in state.get("open") or []]  # fmt: skip
     if state["part"] is not None:
         if state.get("programs") is not None:
             changes += node_files.differences(state["programs"], noted["part"])

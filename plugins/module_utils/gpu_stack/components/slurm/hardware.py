@@ -22,7 +22,7 @@ STEP = 256
 def part(context: Context, host: dict[str, Any], reserve: int) -> dict[str, Any]:
     """{name, hostname, address, sockets, cores, threads, memory, gpus: [{type, file}]}.
 
-    host: {name, address} of the inventory. reserve: MiB that no job gets.
+    host: {name, address} of the inventory. reserve: MiB that no job gets. gpus: all of the host's.
     """
     sockets, cores, threads = _processors(context)
     return {
@@ -84,7 +84,7 @@ def type_of(model: str) -> str:
 
 
 def gpus(context: Context) -> list[dict[str, str]]:
-    """[{type, file}] of the GPUs that a program can open, in the order of their device files."""
+    """[{type, file}] of the host's GPUs, in the order of their device files, there or not."""
     found = []
     for address in context.listdir(CARDS):
         text = context.read(f"{CARDS}/{address}/information") or ""
@@ -97,11 +97,7 @@ def gpus(context: Context) -> list[dict[str, str]]:
         told = platform.os_release(context.read(platform.SIMULATED) or "")
         kind = type_of(told.get("name", ""))
         found = [(gpu["index"], kind) for gpu in platform.gpus(context)]
-    return [
-        {"type": kind, "file": f"/dev/nvidia{minor}"}
-        for minor, kind in sorted(found)
-        if context.exists(f"/dev/nvidia{minor}")
-    ]
+    return [{"type": kind, "file": f"/dev/nvidia{minor}"} for minor, kind in sorted(found)]
 
 
 def gres(gpus: Sequence[dict[str, str]]) -> str:

@@ -9,6 +9,7 @@ from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import configuration, hardware, key, paths, records, services, wishes
+from .program import jobs_devices
 
 if TYPE_CHECKING:
     from typing import Any
@@ -30,9 +31,15 @@ def asked(options: Options) -> dict[str, Any]:
 
 
 def part(context: Context, options: Options) -> dict[str, Any]:
-    """This host's part, as it is now."""
+    """This host's part, as it is now: hardware.part's, and where some of the GPUs are not Slurm's
+    `closed`, the device files that no job may open.
+    """
     found = hardware.part(context, wishes.host(options), options["slurm_memory_reserve"])
-    found["gpus"] = share.chosen(found["gpus"], options["slurm_gpus"])
+    chosen = share.chosen(found["gpus"], options["slurm_gpus"])
+    closed = [gpu["file"] for gpu in found["gpus"] if gpu not in chosen]
+    found["gpus"] = [gpu for gpu in chosen if context.exists(gpu["file"])]
+    if closed:
+        found["closed"] = closed
     return found
 
 
@@ -43,7 +50,7 @@ def files(context: Context, options: Options) -> dict[str, str]:
     told = configuration.slurmd_environment(name, own, host["controller_address"])
     return {
         paths.SLURMD_ENVIRONMENT: told,
-        paths.SLURMD_DROP_IN: configuration.slurmd_drop_in(),
+        paths.SLURMD_DROP_IN: configuration.slurmd_drop_in(part(context, options)),
     }
 
 
@@ -70,7 +77,8 @@ def joined(options: Options, given: dict[str, Any]) -> bool:
         services.systemctl("daemon-reload")
     # As the controller keeps it, which may differ a little from what this host has just said.
     other = records.noted(context).get("part") != given["part"]
-    done = bool(changed or renewed or other)
+    open_ones = jobs_devices.opened(given["part"].get("closed") or [])
+    done = bool(changed or renewed or other or open_ones)
     stopped = not services.is_active("slurmd")
     services.start("slurmd", done)
     records.note(key=given["digest"], part=given["part"], cluster=options["slurm_cluster"])

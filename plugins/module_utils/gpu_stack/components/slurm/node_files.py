@@ -54,8 +54,14 @@ def with_scheduler(extra: Sequence[str]) -> list[str]:
 
 def settings(part: dict[str, Any]) -> str:
     """The text of node.SETTINGS for a node's part: Slurm's GPUs in the order of gres.conf."""
+    closed = part.get("closed") or []
     numbers = [int(gpu["file"].rpartition("nvidia")[2]) for gpu in part["gpus"]]
-    content = {"node": part["name"], "gpus": numbers, "fatal_xids": fatal_xids()}
+    content = {
+        "node": part["name"],
+        "gpus": numbers,
+        "closed": closed,
+        "fatal_xids": fatal_xids(),
+    }
     return json.dumps(content, indent=2, sort_keys=True) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Proves a node: it is ready for jobs, and a job on it sees the GPU that it was given."""
+"""Proves a node: it is ready for jobs, and a job on it sees the GPU that it was given, alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from ...shapes import Options
 
-# Runs in a job: which device files of GPUs it may open. Not permitted is the cgroup's answer.
+# Runs in a job: which device files of GPUs it may open. Not permitted is the cgroup's answer, and
+# no access that of slurmd's mounts.
 OPENS = (
     "import errno, json, os, sys\n"
     "seen = []\n"
@@ -85,7 +86,8 @@ def _tried(said: dict[str, Any], part: dict[str, Any]) -> str:
     command = ["timeout", "60", "srun", "-Q", "-w", part["name"], "-n", "1", "-t", "1"]
     command += ["-p", said["partitions"][0], "-J", "provision", "--immediate=20", "-D", "/"]
     command += ["--gres=gpu:1"] if files else []
-    answer = run_program([*command, "/usr/bin/python3", "-I", "-c", OPENS, *files])
+    closed = part.get("closed") or []
+    answer = run_program([*command, "/usr/bin/python3", "-I", "-c", OPENS, *files, *closed])
     if answer.rc:
         told = (answer.err or answer.out).strip()[-400:]
         if said["state"] != "IDLE" and any(word in told for word in BUSY):
@@ -95,6 +97,12 @@ def _tried(said: dict[str, Any], part: dict[str, Any]) -> str:
         seen = json.loads(answer.out.strip().splitlines()[-1])
     except (IndexError, ValueError):
         raise RefusalError("a job on {0} says {1!r}".format(part["name"], answer.out)) from None
+    if set(seen) & set(closed):
+        raise RefusalError(
+            "a job on {0} may open {1}, which is not Slurm's (slurm_gpus): restart slurmd".format(
+                part["name"], ", ".join(sorted(set(seen) & set(closed)))
+            )
+        )
     if len(seen) != min(1, len(files)):
         raise RefusalError(
             "a job with one GPU of {0} may open {1}: the device cgroup does not keep it to its "

@@ -12,7 +12,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/command_line.py": (
         0o644,
-        "378c215d00d245219d1d2a44d1f5459f4fd5c44094cdd0c2809bf5e65132724d",
+        "92f3d49e2be43f4a361bd4b0075b934e2a3a71bef7a1712f00c61e891a8e20dd",
     ),
     "/usr/local/lib/gpu-slurm/program/gpus.py": (
         0o644,
@@ -20,15 +20,19 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/health.py": (
         0o644,
-        "3845e57d21705e7216a2a43b087afa1d8f4dba281ec20a6a677de8ff7c62212b",
+        "a64ec716f817c615f5a6d352f854211f23cefc31171b962ebab5c40517a0cecd",
     ),
     "/usr/local/lib/gpu-slurm/program/job.py": (
         0o644,
         "e1fafaf3bbc2831fe2822303265c1cb91514a24ecf96cfec01c6af68d1cd5956",
     ),
+    "/usr/local/lib/gpu-slurm/program/jobs_devices.py": (
+        0o644,
+        "700db4322b4a15fb56d3e0d1b41d6a706eeaf59736320825c5534dfe5cc72f38",
+    ),
     "/usr/local/lib/gpu-slurm/program/node.py": (
         0o644,
-        "bd52df5a54e35a70bc248e82f41516e066b731b9d9eddf7bb2818fa399a29e1d",
+        "f257958048097fce2d73c4b1f0c2e6ef3780da95261259a78f58ff097abfa28b",
     ),
     "/usr/local/lib/gpu-slurm/program/programs.py": (
         0o644,

@@ -118,6 +118,7 @@ def part(value: dict[str, Any]) -> str | None:
         faults = [*map(node, names), address(value["address"] or None)]
         numbers = [value[word] for word in ("sockets", "cores", "threads")]
         gpus = [(gpu["type"], gpu["file"]) for gpu in value["gpus"]]
+        gpus += [("gpu", file) for file in value.get("closed") or []]
         faults += [_count(number, 1) for number in numbers] + [_count(value["memory"], 0)]
     except (KeyError, TypeError):
         return "what it says of itself is no description of a host"

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from . import node, words
+from . import jobs_devices, node, words
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -45,11 +45,16 @@ def main(name: str) -> int:
     signal.signal(signal.SIGALRM, _late)
     signal.alarm(LIMIT)
     try:
+        if settings.get("closed"):
+            jobs_devices.enter_the_hosts()
         return _do(name, settings)
     except LateError:
         return _overdue(name, settings)
     except node.SilentError as error:
         sys.stderr.write("Slurm does not answer: {0}\n".format(error))
+        return 1
+    except jobs_devices.MountsError as error:
+        sys.stderr.write("{0}\n".format(error))
         return 1
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from . import gpus, node, programs, words
+from . import gpus, jobs_devices, node, programs, words
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 def fault(settings: dict[str, Any], call: Call = programs.call) -> str | None:
     """What is wrong with the node's GPUs; None where they are well, or it has none."""
+    open_ones = jobs_devices.opened(settings.get("closed") or [])
+    if open_ones:
+        return "jobs can open {0}, not Slurm's: systemctl restart slurmd".format(
+            ", ".join(open_ones)
+        )
     if not settings.get("gpus"):
         return None
     return gpus.missing(settings["gpus"], call) or gpus.fatal_xid(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Call = Callable[[list[str], float], tuple[int, str, str]]
 
-# What the role writes here: {node, gpus, fatal_xids}.
+# What the role writes here: {node, gpus, closed, fatal_xids}.
 SETTINGS = "/etc/provision-slurm/node.json"
 # What a run has noted while it has the node for itself; of a killed one too.
 RUNS = "/var/lib/provision/slurm-drain.json"
