@@ -175,6 +175,7 @@ def test_changes_end_no_job_and_forget_no_node(slurm: Slurm) -> None:
     finally:
         slurm.cancel()
         slurm.say()
+    slurm.site()
 
 
 def test_a_changed_key_is_named_and_put_right(slurm: Slurm) -> None:

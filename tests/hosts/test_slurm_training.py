@@ -1,0 +1,69 @@
+"""A job of Slurm's that trains on two hosts: the example train_slurm.py with the real TensorFlow.
+
+The GPUs are simulated and compute nothing: the workers compute on the hosts' processors, and the
+wheel is that of TensorFlow without GPUs, of the release that the lab is locked with. The nodes
+share no disk here, so a job is not started anew.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from conftest import BIN
+from slurm_cluster import Cluster, cluster
+
+from provision import examples
+
+pytestmark = [pytest.mark.slow]
+
+HOSTS = ["slurmt1", "slurmt2"]
+RELEASE = "2.16.2"
+# Debian 12's own Python.
+PYTHON = "3.11"
+# As the role tensorflow has it: the example's first line names that Python.
+VENV = f"""\
+set -e
+apt-get install -qq -y --no-install-recommends python3-venv >/dev/null
+python3 -m venv --without-pip /opt/tensorflow/current
+echo /opt/wheels > /opt/tensorflow/current/lib/python{PYTHON}/site-packages/wheels.pth
+"""
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two nodes that one run has brought, with TensorFlow on each."""
+    place = tmp_path_factory.mktemp("slurm-training")
+    wheels = place / "wheels"
+    subprocess.run(
+        [str(BIN / "uv"), "pip", "install", "--quiet", "--target", str(wheels),
+         "--python-version", PYTHON, "--only-binary", ":all:", f"tensorflow-cpu=={RELEASE}"],
+        check=True, timeout=600,
+    )  # fmt: skip
+    with cluster(place / "project", "test-slurm-training", "debian12", HOSTS, {}) as made:
+        made.site()
+        for host in made.lab.hosts:
+            made.lab.podman.call("cp", str(wheels), f"{host.container}:/opt/wheels", timeout=600)
+            made.root(host.name, VENV)
+        yield made
+
+
+def test_a_job_of_two_workers_trains_one_model(slurm: Cluster) -> None:
+    script = examples.named("train_slurm").text
+    for host in HOSTS:
+        slurm.root(host, "cat > /home/ada/train_slurm.py", stdin=script)
+    said = slurm.as_person(
+        HOSTS[0], "ada", "timeout 900 sbatch --wait -o train.out train_slurm.py", check=False
+    )
+    told = slurm.root(HOSTS[0], "cat /home/ada/train.out")
+    assert "Submitted batch job" in said, said
+    accuracies = [float(each) for each in re.findall(r"^epoch \d: accuracy ([\d.]+)$", told, re.M)]
+    assert len(accuracies) == 5, told
+    last = re.search(r"^2 workers x CPU: accuracy ([\d.]+)$", told, re.M)
+    assert last, told
+    assert float(last[1]) > 0.9
+    job = slurm.root(HOSTS[0], f"scontrol -o show job {said.split()[-1]}")
+    assert "JobState=COMPLETED" in job, job
+    assert "NodeList=slurmt[1-2] " in job, job
