@@ -19,7 +19,8 @@ from provision import examples
 
 pytestmark = [pytest.mark.slow]
 
-HOSTS = ["slurmt1", "slurmt2"]
+CONTROLLER = "slurmt0"
+NODES = ["slurmt1", "slurmt2"]
 RELEASE = "2.16.2"
 # Debian 12's own Python.
 PYTHON = "3.11"
@@ -34,7 +35,7 @@ echo /opt/wheels > /opt/tensorflow/current/lib/python{PYTHON}/site-packages/whee
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two nodes that one run has brought, with TensorFlow on each."""
+    """Two nodes with TensorFlow, and a controller on which no job runs; one run brings them."""
     place = tmp_path_factory.mktemp("slurm-training")
     wheels = place / "wheels"
     subprocess.run(
@@ -42,28 +43,38 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
          "--python-version", PYTHON, "--only-binary", ":all:", f"tensorflow-cpu=={RELEASE}"],
         check=True, timeout=600,
     )  # fmt: skip
-    with cluster(place / "project", "test-slurm-training", "debian12", HOSTS, {}) as made:
+    with cluster(
+        place / "project", "test-slurm-training", "debian12", [CONTROLLER, *NODES], {}
+    ) as made:
+        made.say_of(CONTROLLER, slurm_compute=False)
         made.site()
-        for host in made.lab.hosts:
+        for host in made.lab.hosts[1:]:
             made.lab.podman.call("cp", str(wheels), f"{host.container}:/opt/wheels", timeout=600)
             made.root(host.name, VENV)
         yield made
 
 
+def test_no_job_runs_on_a_controller_that_does_not_compute(slurm: Cluster) -> None:
+    assert slurm.root(CONTROLLER, "sinfo -h -N -o %N | sort -u").split() == NODES
+    assert "No such file" in slurm.root(CONTROLLER, "ls /usr/sbin/slurmd", check=False)
+    assert slurm.provision("plan", "-i", "lab").returncode == 0
+
+
 def test_a_job_of_two_workers_trains_one_model(slurm: Cluster) -> None:
-    script = examples.named("train_slurm").text
-    for host in HOSTS:
-        slurm.root(host, "cat > /home/ada/train_slurm.py", stdin=script)
+    for host in (CONTROLLER, *NODES):
+        slurm.root(host, "cat > /home/ada/train_slurm.py", stdin=examples.named("train_slurm").text)
     said = slurm.as_person(
-        HOSTS[0], "ada", "timeout 900 sbatch --wait -o train.out train_slurm.py", check=False
+        CONTROLLER, "ada", "timeout 900 sbatch --wait -o train.out train_slurm.py", check=False
     )
-    told = slurm.root(HOSTS[0], "cat /home/ada/train.out")
-    assert "Submitted batch job" in said, said
+    number = re.search(r"Submitted batch job (\d+)", said)
+    assert number, said
+    # Slurm starts the script on the job's first node.
+    told = slurm.root(NODES[0], "cat /home/ada/train.out")
     accuracies = [float(each) for each in re.findall(r"^epoch \d: accuracy ([\d.]+)$", told, re.M)]
     assert len(accuracies) == 5, told
     last = re.search(r"^2 workers x CPU: accuracy ([\d.]+)$", told, re.M)
     assert last, told
     assert float(last[1]) > 0.9
-    job = slurm.root(HOSTS[0], f"scontrol -o show job {said.split()[-1]}")
+    job = slurm.root(CONTROLLER, f"scontrol -o show job {number[1]}")
     assert "JobState=COMPLETED" in job, job
     assert "NodeList=slurmt[1-2] " in job, job
