@@ -214,9 +214,10 @@ def test_a_changed_model_that_does_not_come_up_leaves_the_former(host: Serving) 
 
 def test_what_can_not_be_served_is_refused_before_anything(host: Serving) -> None:
     host.say({**LINE, "models": "/srv/models/none"})
-    plan = host.provision("plan", "-i", "lab")
-    assert plan.returncode == 4
-    assert "there is no such directory" in plan.stdout
+    for command, code in (("plan", 5), ("apply", 4)):
+        done = host.provision(command, "-i", "lab")
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "there is no such directory" in " ".join(done.stdout.split())
     assert host.predicted(1, 2, 3) == [5, 9, 13]
 
 
@@ -228,7 +229,9 @@ def test_damage_is_repaired(host: Serving) -> None:
     assert "model line: absent of /etc/systemd/system/gpu-serving-line.rest.socket" in plan.stdout
     assert host.proven()["components"].keys() == {"gpu_serving"}
     assert host.predicted(1, 2, 3) == [5, 9, 13]
-    host.root("systemctl", "stop", "gpu-serving-line.rest.socket")
+    # While its proxy runs that has the port, too.
+    units = [f"gpu-serving-line.rest.{kind}" for kind in ("socket", "service")]
+    host.root("systemctl", "stop", *units)
     host.root("rm", "/etc/gpu-serving/door/server.conf")
     plan = host.provision("plan", "-i", "lab")
     assert plan.returncode == 5
