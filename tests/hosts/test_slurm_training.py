@@ -62,14 +62,14 @@ def test_no_job_runs_on_a_controller_that_does_not_compute(slurm: Cluster) -> No
 
 def test_a_job_of_two_workers_trains_one_model(slurm: Cluster) -> None:
     for host in (CONTROLLER, *NODES):
-        slurm.root(host, "cat > /home/ada/train_slurm.py", stdin=examples.named("train_slurm").text)
+        slurm.root(host, "cat > ~ada/train_slurm.py", stdin=examples.named("train_slurm").text)
     said = slurm.as_person(
         CONTROLLER, "ada", "timeout 900 sbatch --wait -o train.out train_slurm.py", check=False
     )
     number = re.search(r"Submitted batch job (\d+)", said)
     assert number, said
     # Slurm starts the script on the job's first node.
-    told = slurm.root(NODES[0], "cat /home/ada/train.out")
+    told = slurm.root(NODES[0], "cat ~ada/train.out")
     accuracies = [float(each) for each in re.findall(r"^epoch \d: accuracy ([\d.]+)$", told, re.M)]
     assert len(accuracies) == 5, told
     last = re.search(r"^2 workers x CPU: accuracy ([\d.]+)$", told, re.M)
