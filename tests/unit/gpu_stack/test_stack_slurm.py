@@ -203,7 +203,7 @@ def test_gpus_that_are_not_slurms_are_closed_to_its_jobs(host: Host) -> None:
 
 
 def test_a_gpu_that_jobs_can_open_though_it_is_closed_is_planned(host: Host) -> None:
-    seen = slurm.look(context(host))
+    seen = slurm.look(context(host, NODE))
     seen["open"] = ["/dev/nvidia0"]
     found = [(one["item"], one["from"]) for one in slurm.differ({}, seen, NODE)]
     assert found == [("slurmd.service", "jobs can open /dev/nvidia0")]
