@@ -57,7 +57,7 @@ def bring(host: Host) -> None:
     host.path(paths.MUNGE_KEY).chmod(0o400)
     noted(host, part=PART)
     context = Context(root=str(host.root), options=NODE)
-    for path, text in node.files(context, NODE).items():
+    for path, text in node.files(context, NODE, PART).items():
         host.write(path, text)
     for place, mode, path in shipped_files.SLURM.files(ROOT):
         host.write(place, (ROOT / path).read_bytes())

@@ -169,7 +169,7 @@ def test_a_controllers_configuration_is_compared_with_its_parts(host: Host) -> N
         host.write(f"{paths.PARTS}/{part['name']}.json", json.dumps(part))
     shown = SHOWN.replace("gpu02", "gpu01")
     files = configuration.files({**settings}, [own, PART])
-    files.update(node.files(context(host, OPTIONS), OPTIONS))
+    files.update(node.files(context(host, OPTIONS), OPTIONS, own))
     for path, text in files.items():
         host.write(path, text)
     assert plan(host, OPTIONS, timeout=shown) == []
@@ -196,9 +196,9 @@ def test_gpus_that_are_not_slurms_are_closed_to_its_jobs(host: Host) -> None:
     one = {**NODE, "slurm_gpus": [1]}
     part = node.part(context(host, one), one)
     assert (part["gpus"], part["closed"]) == (PART["gpus"][1:], ["/dev/nvidia0"])
-    text = node.files(context(host, one), one)[paths.SLURMD_DROP_IN]
+    text = node.files(context(host, one), one, part)[paths.SLURMD_DROP_IN]
     assert "\nInaccessiblePaths=-/dev/nvidia0\n" in text
-    assert "Inaccessible" not in node.files(context(host, NODE), NODE)[paths.SLURMD_DROP_IN]
+    assert "Inaccessible" not in node.files(context(host, NODE), NODE, PART)[paths.SLURMD_DROP_IN]
     assert (paths.SLURMD_DROP_IN, "other content") in [change[:2] for change in plan(host, one)]
 
 

@@ -180,7 +180,7 @@ def slurmd_drop_in(part: dict[str, Any]) -> str:
     ConstrainDevices denies the devices of gres.conf alone, and with GPU 0 open it would be a job's
     CUDA_VISIBLE_DEVICES=0, which Slurm counts from the first GPU that it gives out.
     """
-    closed = "".join(f"InaccessiblePaths=-{file}\n" for file in part.get("closed") or [])
+    closed = "".join(f"InaccessiblePaths=-{file}\n" for file in hardware.closed(part))
     return (
         HEAD
         + "[Unit]\nConditionPathExists=\nAfter=nvidia-persistenced.service\n\n"

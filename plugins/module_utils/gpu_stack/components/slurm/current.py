@@ -41,11 +41,11 @@ def look(context: Context, wished: bool) -> dict[str, Any]:
         missing=[name for name in wishes.packages(options)
                  if not context.exists(paths.PROGRAMS[name])],
         key=key.is_right(context, noted.get("key")),
-        files=_other_files(context, noted, parts),
+        files=_other_files(context, noted, parts, part),
         stopped=_stopped(context, units),
         disabled=[unit for unit in units if context.lstat(f"{WANTS}/{unit}.service") is None],
         part=part,
-        open=_open_to_jobs(context, part or {}),
+        open=_open_to_jobs(context, part),
         programs=node_files.look(context) if computes else None,
         said=None,
     )  # fmt: skip
@@ -55,7 +55,10 @@ def look(context: Context, wished: bool) -> dict[str, Any]:
 
 
 def _other_files(
-    context: Context, noted: dict[str, Any], parts: list[dict[str, Any]]
+    context: Context,
+    noted: dict[str, Any],
+    parts: list[dict[str, Any]],
+    part: dict[str, Any] | None,
 ) -> dict[str, str]:
     """{path: what it is} of the files that are not as a run would write them."""
     wished: dict[str, str] = {}
@@ -64,8 +67,8 @@ def _other_files(
         wished.update(configuration.files(noted, parts))
         if noted["settings"]["accounting"]:
             wished[paths.DBD_CONF] = configuration.dbd_conf(noted["host"])
-    if wishes.computes(options):
-        wished.update(node.files(context, options))
+    if part is not None:
+        wished.update(node.files(context, options, part))
     found = {}
     for path in sorted(wished):
         text = context.read(path)
@@ -76,9 +79,11 @@ def _other_files(
     return found
 
 
-def _open_to_jobs(context: Context, part: dict[str, Any]) -> list[str]:
+def _open_to_jobs(context: Context, part: dict[str, Any] | None) -> list[str]:
     """The device files that jobs could open now and should not."""
-    return jobs_devices.opened(part.get("closed") or []) if context.root == "/" else []
+    if part is None or context.root != "/":
+        return []
+    return jobs_devices.opened(hardware.closed(part))
 
 
 def _stopped(context: Context, units: list[str]) -> list[str]:

@@ -106,6 +106,12 @@ def gres(gpus: Sequence[dict[str, str]]) -> str:
     return ",".join(f"gpu:{kind}:{kinds.count(kind)}" for kind in sorted(set(kinds)))
 
 
+def closed(part: dict[str, Any]) -> list[str]:
+    """The device files that no job of this node may open."""
+    files: list[str] = part.get("closed") or []
+    return files
+
+
 def words(part: dict[str, Any]) -> str:
     """A part for people."""
     cpus = part["sockets"] * part["cores"] * part["threads"]

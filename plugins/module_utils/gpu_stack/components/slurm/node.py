@@ -43,14 +43,14 @@ def part(context: Context, options: Options) -> dict[str, Any]:
     return found
 
 
-def files(context: Context, options: Options) -> dict[str, str]:
-    """{path: text} of what slurmd is started with."""
+def files(context: Context, options: Options, own_part: dict[str, Any]) -> dict[str, str]:
+    """{path: text} of what slurmd is started with on a host of this part."""
     host = wishes.host(options)
     name, own = host["name"], hardware.hostname(context)
     told = configuration.slurmd_environment(name, own, host["controller_address"])
     return {
         paths.SLURMD_ENVIRONMENT: told,
-        paths.SLURMD_DROP_IN: configuration.slurmd_drop_in(part(context, options)),
+        paths.SLURMD_DROP_IN: configuration.slurmd_drop_in(own_part),
     }
 
 
@@ -68,7 +68,7 @@ def joined(options: Options, given: dict[str, Any]) -> bool:
     if renewed:
         key.install(data)
     services.start("munge", renewed)
-    wished = files(context, options)
+    wished = files(context, options, part(context, options))
     changed = [path for path in wished if context.read(path) != wished[path]]
     records.make_place()
     for path in changed:
@@ -77,7 +77,7 @@ def joined(options: Options, given: dict[str, Any]) -> bool:
         services.systemctl("daemon-reload")
     # As the controller keeps it, which may differ a little from what this host has just said.
     other = records.noted(context).get("part") != given["part"]
-    open_ones = jobs_devices.opened(given["part"].get("closed") or [])
+    open_ones = jobs_devices.opened(hardware.closed(given["part"]))
     done = bool(changed or renewed or other or open_ones)
     stopped = not services.is_active("slurmd")
     services.start("slurmd", done)

@@ -12,7 +12,7 @@ import os
 from ...acceptance.tables import XID_SAYS, XIDS
 from ...host import file_state, managed_files, packaged
 from ...type_checking import TYPE_CHECKING
-from . import shipped
+from . import hardware, shipped
 from .program import command_line, node
 
 if TYPE_CHECKING:
@@ -54,12 +54,11 @@ def with_scheduler(extra: Sequence[str]) -> list[str]:
 
 def settings(part: dict[str, Any]) -> str:
     """The text of node.SETTINGS for a node's part: Slurm's GPUs in the order of gres.conf."""
-    closed = part.get("closed") or []
     numbers = [int(gpu["file"].rpartition("nvidia")[2]) for gpu in part["gpus"]]
     content = {
         "node": part["name"],
         "gpus": numbers,
-        "closed": closed,
+        "closed": hardware.closed(part),
         "fatal_xids": fatal_xids(),
     }
     return json.dumps(content, indent=2, sort_keys=True) + "\n"

@@ -9,7 +9,7 @@ import time
 from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
-from . import nodes, paths, records, services, wishes
+from . import hardware, nodes, paths, records, services, wishes
 
 if TYPE_CHECKING:
     from typing import Any
@@ -86,7 +86,7 @@ def _tried(said: dict[str, Any], part: dict[str, Any]) -> str:
     command = ["timeout", "60", "srun", "-Q", "-w", part["name"], "-n", "1", "-t", "1"]
     command += ["-p", said["partitions"][0], "-J", "provision", "--immediate=20", "-D", "/"]
     command += ["--gres=gpu:1"] if files else []
-    closed = part.get("closed") or []
+    closed = hardware.closed(part)
     answer = run_program([*command, "/usr/bin/python3", "-I", "-c", OPENS, *files, *closed])
     if answer.rc:
         told = (answer.err or answer.out).strip()[-400:]
