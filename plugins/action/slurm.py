@@ -47,6 +47,7 @@ def parts(task_vars: Mapping[str, Any], controller: str) -> list[dict[str, Any]]
         its = task_vars["hostvars"][name]
         asked = its.get("__slurm_asked") or {}
         part = host_options.plain(asked.get("part") or {})
-        if part.get("name") == name and its.get("slurm_controller") == controller:
+        theirs = slurm_hosts.wish(its, "slurm_controller")
+        if part.get("name") == name and theirs == controller:
             found.append({**part, "release": str(asked.get("release") or "")})
     return found

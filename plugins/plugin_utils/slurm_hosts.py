@@ -1,4 +1,4 @@
-"""A host's place in its cluster of Slurm's, as the inventory has it."""
+"""A host's place in its cluster of Slurm's, as the inventory or the role's play has it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.host_options import 
 
 # Addresses by which nobody but a host itself reaches it.
 OWN = ("localhost", "127.", "::1")
+# What the role slurm says of each host: variables of a play are in no host's `hostvars`.
+SAID = "__slurm_said"
 
 
 def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,18 +42,24 @@ def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]
         faults = _of_partitions(name, hosts, options)
         return {**found, "faults": faults + _unreachable(name, address)}
     its = hosts[controller]
-    told = plain(its.get("slurm_address") or its.get("ansible_host") or controller)
+    told = wish(its, "slurm_address") or plain(its.get("ansible_host")) or controller
     found["controller_address"] = str(told)
     faults = _of_controller(controller, its, options)
     return {**found, "faults": faults + _unreachable(name, address)}
+
+
+def wish(its: Mapping[str, Any], option: str) -> Any:
+    """An option of another host: what the role has said of it in this play, or its inventory's."""
+    said = its.get(SAID) or {}
+    return plain(said[option] if option in said else its.get(option, DEFAULTS[option]))
 
 
 def _staying(controller: str, hosts: Mapping[str, Any]) -> list[str]:
     return [
         str(name)
         for name in hosts
-        if plain(hosts[name].get("slurm_state", DEFAULTS["slurm_state"])) == "present"
-        and plain(hosts[name].get("slurm_controller", "")) == controller
+        if wish(hosts[name], "slurm_state") == "present"
+        and wish(hosts[name], "slurm_controller") == controller
     ]
 
 
@@ -83,12 +91,12 @@ def _of_controller(
     controller: str, its: Mapping[str, Any], options: Mapping[str, Any]
 ) -> list[str]:
     """What of the controller's own variables does not fit this host's."""
-    if "gpu_stack" not in its:
-        return [f"slurm_controller: {controller} has no gpu_stack, so no run of this project is "
-                "on it"]  # fmt: skip
+    if "gpu_stack" not in its and SAID not in its:
+        return [f"slurm_controller: {controller} has no gpu_stack and no role slurm in this play, "
+                "so nothing brings it slurmctld"]  # fmt: skip
     faults = []
     for word in ("slurm_state", "slurm_controller", "slurm_cluster"):
-        theirs = plain(its.get(word, DEFAULTS[word]))
+        theirs = wish(its, word)
         if theirs != options[word]:
             faults.append(f"{word} is {options[word]!r} here, and {theirs!r} on {controller}")
     return faults

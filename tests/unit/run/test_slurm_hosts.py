@@ -45,12 +45,35 @@ def test_a_host_without_slurm_is_asked_nothing() -> None:
     assert place("desk") == {}
 
 
+def test_variables_of_a_play_are_those_that_the_role_has_said() -> None:
+    """Of another host only its inventory's are known, and no role alone needs a gpu_stack."""
+    said = {slurm_hosts.SAID: {**DEFAULTS, **WISH, "slurm_address": "192.0.2.1"}}
+    hosts = {"gpu01": {"ansible_host": "10.0.0.1", **said}, "gpu02": {**said}, "desk": {}}
+    node = place("gpu02", hosts, **WISH, ansible_host="10.0.0.2")
+    assert node["faults"] == []
+    assert node["controller_address"] == "192.0.2.1"
+    other = place("gpu02", hosts, **WISH, ansible_host="10.0.0.2", slurm_cluster="other")
+    assert other["faults"] == ["slurm_cluster is 'other' here, and 'gpu' on gpu01"]
+    wished = [{"name": "short", "nodes": ["gpu02", "desk"]}]
+    faults = place("gpu01", hosts, **WISH, slurm_partitions=wished)["faults"]
+    assert faults == ["slurm_partitions: short has the node desk, which is none of this cluster's"]
+
+
+def test_the_parts_of_a_play_are_those_of_its_variables() -> None:
+    asked = {"__slurm_asked": {"part": {"name": "gpu02"}, "release": "slurm-wlm 22.05.8"}}
+    hostvars = {"gpu02": {**asked, slurm_hosts.SAID: WISH}}
+    task_vars = {"ansible_play_hosts": ["gpu02"], "hostvars": hostvars}
+    known = [{"name": "gpu02", "release": "slurm-wlm 22.05.8"}]
+    assert action.parts(task_vars, "gpu01") == known
+    assert action.parts(task_vars, "gpu07") == []
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({"slurm_controller": ""}, "slurm_controller names no host"),
         ({"slurm_controller": "gpu09"}, "gpu09 is not in the inventory"),
-        ({"slurm_controller": "desk"}, "desk has no gpu_stack"),
+        ({"slurm_controller": "desk"}, "desk has no gpu_stack and no role slurm in this play"),
         ({"slurm_cluster": "other"}, "slurm_cluster is 'other' here, and 'gpu' on gpu01"),
         ({"ansible_host": "127.0.0.1"}, "127.0.0.1 is how gpu02 reaches itself"),
     ],
