@@ -65,7 +65,7 @@ class SlurmOptions(Options):
     """The cluster's name, the same on all of its hosts. It stays as long as the cluster does."""
     slurm_controller: str = option("", looked_at=True, example="gpu01", reads=_reads("controller"))
     """Name in the inventory of the host that runs slurmctld, the same on all hosts of the cluster.
-    It is a host with a gpu_stack of this project.
+    It is a host of this project, or of the play where the role runs alone.
     """
     slurm_compute: bool = option(True, looked_at=True)
     """Whether jobs run on this host. false: for a controller that only controls."""

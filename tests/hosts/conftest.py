@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from xdist.scheduler import LoadFileScheduling
 
 from provision import locallab
@@ -149,13 +150,30 @@ class Project:
         return done.stdout + ("" if check else done.stderr)
 
     def playbook(
-        self, *arguments: str, program: Path = NEWEST, book: str = "site.yml"
-    ) -> subprocess.CompletedProcess[str]:
+        self, *arguments: str, program: Path = NEWEST, book: str = "site.yml",
+        inventory: str = "lab",
+    ) -> subprocess.CompletedProcess[str]:  # fmt: skip
         """The plain `ansible-playbook` of a person who has no `provision`."""
         return subprocess.run(
-            [str(program), book, "-i", "lab", *arguments],
+            [str(program), book, "-i", inventory, *arguments],
             cwd=self.path, capture_output=True, text=True, check=False, timeout=1800,
         )  # fmt: skip
+
+    def role_alone(self, role: str, **variables: Any) -> str:
+        """What a play of someone else's with this role says; it must succeed.
+
+        The options are variables of the play; the inventory knows how the hosts are reached.
+        """
+        inventory = self.path / "reached.yml"
+        inventory.write_text(yaml.safe_dump(self.lab.inventory("gpu")), "utf-8")
+        play = {
+            "hosts": "gpu", "become": True, "gather_facts": False,
+            "roles": [f"provision.gpu.{role}"], "vars": variables,
+        }  # fmt: skip
+        (self.path / "alone.yml").write_text(yaml.safe_dump([play]), "utf-8")
+        done = self.playbook(book="alone.yml", inventory=inventory.name)
+        assert done.returncode == 0, done.stdout[-9000:] + done.stderr
+        return done.stdout
 
     def provision(self, *arguments: str, timeout: float = 1800) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -242,10 +242,28 @@ def test_damage_is_repaired(host: Serving) -> None:
 
 
 def test_nothing_of_it_stays_but_the_models(host: Serving) -> None:
+    models = host.root("ls", MODELS)
     host.say(door="")
     host.proven()
     assert host.containers() == []
     left = "ls -d /etc/gpu-serving /etc/systemd/system/gpu-serving* 2>/dev/null || true"
     assert host.root("sh", "-c", left) == ""
     assert "gpu-servings" not in host.root("docker", "network", "ls")
-    assert host.root("ls", MODELS).split() == ["2", "4"]
+    assert host.root("ls", MODELS) == models
+
+
+def test_the_role_serves_in_a_playbook_of_someone_else_s(host: Serving) -> None:
+    """The door is of a role that this play has not."""
+    given = {"gpu_serving_release": "2.9.3", "gpu_serving_image": host.image}
+
+    def play(*models: dict[str, Any]) -> str:
+        return host.role_alone("gpu_serving", **given, gpu_servings=list(models))
+
+    models = host.root("ls", MODELS)
+    assert "Not compared" not in play(LINE)
+    assert len(host.containers()) == 1
+    assert "changed=0" in play(LINE)
+    play()
+    assert host.containers() == []
+    assert "changed=0" in play()
+    assert host.root("ls", MODELS) == models
