@@ -124,13 +124,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
                     )
                 time.sleep(AGAIN)
                 continue
-            told, silent = json_copy(answer["training"]), 0
-            if not told["found"]:
+            news, silent = json_copy(answer["training"]), 0
+            if not news["found"]:
                 return {"found": False}
-            watch.show(told)
-            offset, since = told["offset"], told["told"]["written"]
-            if not told["active"] and not told["log"]:
-                return {"told": told["told"], "active": False}
+            watch.show(news)
+            offset, since = news["offset"], news["status"]["written"]
+            if not news["active"] and not news["log"]:
+                return {"status": news["status"], "active": False}
 
 
 class Watch:
@@ -143,22 +143,24 @@ class Watch:
         # The try for which it was said that it may hang.
         self._hinted: int | None = None
 
-    def show(self, told: dict[str, Any]) -> None:
+    def show(self, news: dict[str, Any]) -> None:
         """Passes on the new lines, and what else has changed."""
-        worker = told["told"]["worker"]
-        lines = [_printable(line) for line in told["log"].splitlines()]
+        worker = news["status"]["worker"]
+        lines = [_printable(line) for line in news["log"].splitlines()]
         if self._log.exists() and self._log.stat().st_size > LARGEST:
             self._log.replace(self._log.with_name(self._log.name + ".1"))
         with self._log.open("a", encoding="utf-8") as stream:
             stream.writelines(line + "\n" for line in lines)
         for line in lines:
             self._say({"event": "line", "text": line}, worker)
-        state = {key: told["told"][key] for key in ("verdict", "reason", "generation", "progress")}
-        state["restarts"] = (told["told"].get("board") or {}).get("history") or []
+        state = {
+            key: news["status"][key] for key in ("verdict", "reason", "generation", "progress")
+        }
+        state["restarts"] = (news["status"].get("board") or {}).get("history") or []
         if state != self._last:
             self._say({"event": "state", **state}, worker)
             self._last = state
-        words, generation = outcome.hint(told["told"]), state["generation"]
+        words, generation = outcome.hint(news["status"]), state["generation"]
         if words and worker == 0 and generation != self._hinted:
             self._say({"event": "note", "text": words}, worker)
             self._hinted = generation

@@ -88,7 +88,7 @@ def train(
     outlives this command: Ctrl-C asks whether to stop it. Exit code 0 where the training is
     complete, 6 where every worker ended and nothing says that it is, 4 where it failed.
     """
-    told = {
+    wanted = {
         "gpu_train_hosts": hosts or None,
         "gpu_train_arguments": arguments or None,
         "gpu_train_script": None if script is None else str(script.expanduser().absolute()),
@@ -103,9 +103,9 @@ def train(
         "gpu_train_diagnose": diagnose or None,
         "gpu_train_follow": False if detach else None,
     }
-    action = _action(told, {"follow": follow, "status": status, "stop": stop}, jobs=jobs)
+    action = _action(wanted, {"follow": follow, "status": status, "stop": stop}, jobs=jobs)
     running.check_fresh(request.project)
-    done, view = _run(request, {**told, **action})
+    done, view = _run(request, {**wanted, **action})
     view.trains = not diagnose
     if done.interrupted and view.job:
         _interrupted(request, hosts, view, starts=action["gpu_train_action"] == "start")
@@ -114,14 +114,14 @@ def train(
 
 
 def _action(
-    told: Mapping[str, Any], back: Mapping[str, str | None], *, jobs: bool
+    wanted: Mapping[str, Any], back: Mapping[str, str | None], *, jobs: bool
 ) -> dict[str, Any]:
     """The variables of one thing to do. InputError for none, and for several."""
     chosen = {name: job for name, job in back.items() if job is not None}
     asked = [f"--{name}" for name in chosen] + (["--jobs"] if jobs else [])
-    if told["gpu_train_script"] is not None:
+    if wanted["gpu_train_script"] is not None:
         asked.insert(0, "--script")
-    if told["gpu_train_diagnose"]:
+    if wanted["gpu_train_diagnose"]:
         asked.insert(0, "--diagnose")
     if len(asked) != 1:
         raise InputError(
@@ -132,8 +132,8 @@ def _action(
             "--stop JOB and --jobs",
         )
     if asked[0] in ("--script", "--diagnose"):
-        script = Path(told["gpu_train_script"] or "")
-        if not told["gpu_train_hosts"]:
+        script = Path(wanted["gpu_train_script"] or "")
+        if not wanted["gpu_train_hosts"]:
             what = f"{asked[0]} {script.name}".strip()
             raise InputError("on which hosts?", where="HOSTS", hint=f"provision train all {what}")
         if asked[0] == "--script" and not script.is_file():
@@ -180,8 +180,8 @@ class View:
             self.restarts = len(history)
 
 
-def _run(request: RunRequest, told: Mapping[str, Any]) -> tuple[run.Training, View]:
-    variables = {name: value for name, value in told.items() if value is not None}
+def _run(request: RunRequest, wanted: Mapping[str, Any]) -> tuple[run.Training, View]:
+    variables = {name: value for name, value in wanted.items() if value is not None}
     # As JSON: Ansible would split NAME=VALUE at spaces, and make text of it.
     options = replace(
         request.options, extra_vars=[*request.options.extra_vars, json.dumps(variables)]

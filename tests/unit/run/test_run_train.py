@@ -44,10 +44,10 @@ LOOK = {
 }  # fmt: skip
 
 
-def told(worker: int, verdict: str, **more: Any) -> dict[str, Any]:
+def status_of(worker: int, verdict: str, **more: Any) -> dict[str, Any]:
     return {
         "found": True, "active": False, "log": "", "offset": 4,
-        "told": {
+        "status": {
             "worker": worker, "verdict": verdict, "reason": "", "progress": None, "mark": None,
             "board": {"history": [], "restarts": 0}, "work": f"/w/{worker}", "generation": 0,
             "written": 1.0, **more,
@@ -61,8 +61,8 @@ def answers(verdict: str = "complete", **looks: Any) -> dict[str, Any]:
         "look": {"all": LOOK, **looks},
         "reach": {"all": []},
         "start": {"all": {"work": "/w", "unit": "u"}},
-        "read": {"gpu01": told(0, verdict, mark=mark), "gpu02": told(1, verdict)},
-        "stop": {"gpu01": told(0, "stopped"), "gpu02": told(1, "stopped")},
+        "read": {"gpu01": status_of(0, verdict, mark=mark), "gpu02": status_of(1, verdict)},
+        "stop": {"gpu01": status_of(0, "stopped"), "gpu02": status_of(1, "stopped")},
         "list": {"all": []},
     }
 

@@ -16,11 +16,11 @@ class Play:
     def __init__(self, restarts: int = 10) -> None:
         self.now = 100.0
         self.board = board.Board(HOSTS, restarts, self.now)
-        self.told: list[dict[str, Any]] = [{} for _host in HOSTS]
+        self.reports: list[dict[str, Any]] = [{} for _host in HOSTS]
 
     def say(self, worker: int, **report: Any) -> dict[str, Any]:
-        self.told[worker].update(report)
-        return self.board.answer(worker, dict(self.told[worker]), self.now)
+        self.reports[worker].update(report)
+        return self.board.answer(worker, dict(self.reports[worker]), self.now)
 
     def all_say(self, **report: Any) -> dict[str, Any]:
         for worker in range(len(HOSTS)):

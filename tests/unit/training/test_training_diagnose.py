@@ -99,7 +99,7 @@ def diagnose(folder: Path, ways: str, gpus: int = 1) -> tuple[int, str, bool]:
         ("RING=hangs NCCL=works", 1, 1, "diagnosis: the workers do not exchange anything"),
     ],
 )
-def test_each_way_is_tried_by_itself_and_told(
+def test_each_way_is_tried_by_itself_and_reported(
     tmp_path: Path, ways: str, gpus: int, code: int, said: str
 ) -> None:
     ended, text, is_complete = diagnose(tmp_path, ways, gpus)

@@ -14,12 +14,18 @@ COMMON = {"job": "j", "host": "gpu01", "user": "", "folder": ""}
 
 
 def news(log: str = "", *, active: bool = True, **more: Any) -> dict[str, Any]:
-    told = {
+    status = {
         "worker": 0, "verdict": "", "reason": "", "generation": 0, "progress": None,
         "board": None, "written": 1.0, "since": 1.0, "quiet": 0.0, **more,
     }  # fmt: skip
     return {
-        "training": {"found": True, "active": active, "log": log, "offset": len(log), "told": told}
+        "training": {
+            "found": True,
+            "active": active,
+            "log": log,
+            "offset": len(log),
+            "status": status,
+        }
     }
 
 
@@ -67,7 +73,7 @@ def test_a_host_that_stays_away_is_named_after_a_while(followed: Any) -> None:
         followed([AnsibleConnectionFailure("ssh: timed out")] * 100)
 
 
-def test_a_worker_that_may_hang_is_told_once_a_try(followed: Any) -> None:
+def test_a_worker_that_may_hang_is_reported_once_a_try(followed: Any) -> None:
     hangs = {"quiet": 900.0}
     answers = [news(**hangs), news(**hangs), news(**hangs, generation=1), news(active=False)]
     shown, _ended = followed(answers)

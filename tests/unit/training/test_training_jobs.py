@@ -1,4 +1,4 @@
-"""A job's part on a host, and how it is told: in a folder of a test, without systemd."""
+"""A job's part on a host, and its status: in a folder of a test, without systemd."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from gpu_stack.host.context import Context, Result
 from gpu_stack.host.refusal import RefusalError
-from gpu_stack.training import account, jobs, outcome, told
+from gpu_stack.training import account, jobs, outcome, worker_status
 
 ME = pwd.getpwuid(os.geteuid())
 
@@ -88,10 +88,10 @@ def test_what_a_former_job_has_backed_up_stays_and_its_marks_go(folder: Path) ->
 
 def test_a_host_finds_its_own_worker_in_a_home_that_all_share(folder: Path) -> None:
     jobs.write(str(folder / "j/worker-0"), {**GIVEN, "worker": 0}, {})
-    assert told.find(str(folder), "j", "gpu02") == str(folder / "j/worker-1")
-    assert told.find(str(folder), "j", "gpu03") is None
-    assert told.find(str(folder), "k", "gpu02") is None
-    assert [entry["job"] for entry in told.listed(str(folder), "gpu01")] == ["j"]
+    assert worker_status.find(str(folder), "j", "gpu02") == str(folder / "j/worker-1")
+    assert worker_status.find(str(folder), "j", "gpu03") is None
+    assert worker_status.find(str(folder), "k", "gpu02") is None
+    assert [entry["job"] for entry in worker_status.listed(str(folder), "gpu01")] == ["j"]
 
 
 @pytest.mark.parametrize("name", ["worker-*", "worker-1", "x-1", "worker-"])
@@ -101,14 +101,14 @@ def test_a_folder_that_is_no_workers_names_no_unit(folder: Path, name: str) -> N
     given = {**GIVEN, "worker": "*" if name == "worker-1" else 1}
     (work / ".job/job.json").write_text(json.dumps(given))
     work.rename(folder / "j" / name)
-    assert told.find(str(folder), "j", "gpu02") is None
+    assert worker_status.find(str(folder), "j", "gpu02") is None
 
 
 def test_another_persons_folder_of_the_same_job_is_not_asked(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert told.find(str(folder), "j", "gpu02") is None
+    assert worker_status.find(str(folder), "j", "gpu02") is None
 
 
 def test_another_person_can_not_change_what_the_unit_runs(tmp_path: Path) -> None:
@@ -141,13 +141,13 @@ LIES: dict[str, Any] = {
 def test_what_a_person_writes_into_the_state_breaks_nothing(folder: Path) -> None:
     state = folder / "j/worker-1/.job/state.json"
     state.write_text(json.dumps(LIES))
-    found = told.of(str(folder / "j/worker-1"))
+    found = worker_status.of(str(folder / "j/worker-1"))
     assert (found["verdict"], found["reason"], found["generation"]) == ("", "a?[31mb", 0)
     assert (found["progress"], found["mark"], found["since"]) == (None, None, None)
     assert found["board"] == {
         "restarts": 0, "history": [{"generation": 0, "worker": 0, "host": "", "words": "c??"}]
     }  # fmt: skip
-    assert outcome.of(PLAN, "status", {"gpu02": {"told": found, "active": True}})["words"]
+    assert outcome.of(PLAN, "status", {"gpu02": {"status": found, "active": True}})["words"]
 
 
 @pytest.mark.parametrize("kind", ["fifo", "endless", "deep", "large", "list"])
@@ -158,9 +158,9 @@ def test_a_state_that_is_no_file_of_ours_is_none(folder: Path, kind: str) -> Non
     elif kind == "endless":
         state.symlink_to("/dev/zero")
     else:
-        large = '{"a": "' + "x" * told.LARGEST + '"}'
+        large = '{"a": "' + "x" * worker_status.LARGEST + '"}'
         state.write_text({"deep": "[" * 200_000, "large": large, "list": "[]"}[kind])
-    assert told.content(str(state)) == {}
+    assert worker_status.content(str(state)) == {}
 
 
 class Host(Context):
@@ -196,7 +196,7 @@ def test_output_is_read_by_whole_lines_from_where_it_was_left(folder: Path) -> N
     # The supervisor has begun another.
     log.write_text("new\n")
     again = jobs.read(Host("active"), params(folder, offset=14))
-    assert (again["log"], again["offset"], again["told"]["last"]) == ("new\n", 4, "new")
+    assert (again["log"], again["offset"], again["status"]["last"]) == ("new\n", 4, "new")
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_stop_is_asked_for_as_the_person(folder: Path) -> None:
 
 def entry(worker: int, verdict: str = "", reason: str = "", **more: Any) -> dict[str, Any]:
     return {
-        "told": {
+        "status": {
             "worker": worker, "verdict": verdict, "reason": reason, "progress": None, "mark": None,
             "board": None, "work": f"/w/{worker}", **more,
         },
@@ -307,7 +307,7 @@ def quiet(**more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_a_training_that_may_hang_is_told_what_to_try() -> None:
+def test_a_training_that_may_hang_gets_a_hint() -> None:
     words = outcome.hint(quiet())
     assert words.startswith("nothing was printed for 15 min, and no epoch of this try is done")
     assert "--communication ring" in words
@@ -323,7 +323,7 @@ def test_a_training_that_may_hang_is_told_what_to_try() -> None:
     [{"quiet": 100.0}, {"quiet": None}, {"verdict": "failed"}, {"since": None},
      {"progress": {"epoch": 1, "at": 1500.0}}],
 )  # fmt: skip
-def test_a_training_that_goes_on_or_is_over_is_told_nothing(more: dict[str, Any]) -> None:
+def test_a_training_that_goes_on_or_is_over_gets_no_hint(more: dict[str, Any]) -> None:
     assert outcome.hint(quiet(**more)) == ""
 
 

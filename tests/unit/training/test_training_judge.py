@@ -34,7 +34,7 @@ def test_two_hosts_of_one_address_are_named() -> None:
     assert fault == "gpu01 and gpu02 have one address, 192.0.2.11"
 
 
-def told(**changed: Any) -> dict[str, Any]:
+def look(**changed: Any) -> dict[str, Any]:
     """A host that is fit for a training."""
     return {
         "fault": None, "user": "ada", "folder": "/homes/ada/provision-train/x", "taken": False,
@@ -46,7 +46,7 @@ def told(**changed: Any) -> dict[str, Any]:
 
 def faults(changed: dict[str, Any], **asked: Any) -> list[str]:
     options = {"gpus": None, "in_use": "others", "resume": False, **asked}
-    return judge.looks({"gpu01": told(), "gpu02": told(**changed)}, **options)
+    return judge.looks({"gpu01": look(), "gpu02": look(**changed)}, **options)
 
 
 def test_hosts_that_are_fit_are_not_in_the_way() -> None:
@@ -120,7 +120,7 @@ def test_a_closed_way_names_both_ends_and_the_firewall() -> None:
     assert judge.reached({"gpu02": [way("gpu01", 2222)]}) == []
 
 
-def test_a_firewall_that_lets_the_workers_ports_alone_through_is_told_with_nccls_way_out() -> None:
+def test_a_firewall_that_allows_the_workers_ports_alone_is_reported_with_nccls_way_out() -> None:
     """With it a training of GPUs hangs in its first step (tensorflow#37693)."""
     answers = {
         "gpu01": [way("gpu02", 2222), way("gpu02", 41000, "no answer within 4 s", nccl=True)]
@@ -142,17 +142,17 @@ def test_a_firewall_that_lets_the_workers_ports_alone_through_is_told_with_nccls
 def test_any_port_is_needed_by_nccl_between_gpus_alone(
     communication: str, uuids: list[str], hosts: list[str]
 ) -> None:
-    one = told(gpus={"uuids": uuids, "in_use": {}, "error": None})
+    one = look(gpus={"uuids": uuids, "in_use": {}, "error": None})
     assert judge.needs_any_port({"gpu01": one, "gpu02": one}, communication) == hosts
 
 
 def test_clocks_that_are_apart_are_named_and_a_slow_look_is_not() -> None:
     looks = {
-        "gpu01": told(clock=1000.0, between=[999.0, 1001.0]),
+        "gpu01": look(clock=1000.0, between=[999.0, 1001.0]),
         # Asked later, and slow: its clock may be right.
-        "gpu02": told(clock=1100.0, between=[1020.0, 1101.0]),
+        "gpu02": look(clock=1100.0, between=[1020.0, 1101.0]),
     }
     assert judge.clocks(looks) == ""
     looks["gpu02"]["clock"] = 1200.0
     assert judge.clocks(looks).startswith("the clock of gpu02 is 98 s ahead of that of gpu01: ")
-    assert judge.clocks({"gpu01": told()}) == ""
+    assert judge.clocks({"gpu01": look()}) == ""

@@ -34,7 +34,7 @@ def port() -> Iterator[int]:
     ports.release([number], TOKEN)
 
 
-def test_a_listener_is_reached_by_its_token_and_goes_when_told(port: int) -> None:
+def test_a_listener_is_reached_by_its_token_and_ends_when_asked(port: int) -> None:
     assert ports.reach("127.0.0.1", port, TOKEN) == ports.OPEN
     assert ports.reach("127.0.0.1", port, "another") == "something else answers there"
     ports.release([port], "another")
@@ -54,7 +54,7 @@ def test_who_holds_a_port_is_named() -> None:
     assert f"(pid {os.getpid()})" in held
 
 
-def test_another_look_is_told_from_a_program(port: int) -> None:
+def test_another_look_is_no_foreign_program(port: int) -> None:
     (held,) = ports.listen(Context(), [port], "another", ME)[0].values()
     assert "the look of another `provision train`" in held
 
@@ -71,7 +71,7 @@ def test_a_listener_that_somebody_keeps_busy_goes_all_the_same(
         time.sleep(0.1)
 
 
-def test_a_worker_that_holds_a_port_is_told_with_its_job(tmp_path: Path) -> None:
+def test_a_worker_that_holds_a_port_is_named_with_its_job(tmp_path: Path) -> None:
     process = tmp_path / "proc" / "7"
     process.mkdir(parents=True)
     (process / "comm").write_text("python\n")

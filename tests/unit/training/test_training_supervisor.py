@@ -183,7 +183,7 @@ def test_a_training_comes_to_its_end(jobs: Any) -> None:
     assert job.state(0)["progress"] == {"epoch": 3, "epochs": 3}
 
 
-def test_a_crash_after_the_training_is_told_and_is_no_failure(jobs: Any) -> None:
+def test_a_crash_after_the_training_is_reported_and_is_no_failure(jobs: Any) -> None:
     answer = jobs("2", "crash").end()
     assert answer["verdict"] == "complete"
     assert "SIGSEGV" in answer["reason"]

@@ -58,14 +58,14 @@ class Account:
 
         data = regular.apart(answer, LIMIT, patience)
         try:
-            told = json.loads(data or b"")
+            reply = json.loads(data or b"")
         except ValueError:
             raise RefusalError(
                 "the home of {0} did not answer within {1:.0f} s".format(self.name, patience)
             ) from None
-        if "refused" in told:
-            raise RefusalError("{0} can't do this: {1}".format(self.name, told["refused"]))
-        return told["done"]
+        if "refused" in reply:
+            raise RefusalError("{0} can't do this: {1}".format(self.name, reply["refused"]))
+        return reply["done"]
 
 
 def of(wished: str, uid: int | None = None, login: str | None = None) -> Account:

@@ -17,7 +17,7 @@ import time
 
 from ..host.refusal import RefusalError
 from ..type_checking import TYPE_CHECKING
-from . import account, ports, told
+from . import account, ports, worker_status
 
 if TYPE_CHECKING:
     from typing import Any
@@ -30,7 +30,7 @@ UNIT = "provision-train-{0}-{1}.service"
 VARIABLES = "/etc/provision/gpu.env"
 # Bytes of a log in one answer.
 PIECE = 256 * 1024
-# Of these at its end its last line is told.
+# Bytes at the end of its output of which the last line is returned.
 LAST = 500
 # Seconds until a unit that was asked to stop has to be gone by itself.
 STOPS = 45.0
@@ -142,7 +142,7 @@ def _check_own(work: str) -> None:
 
 
 def read(context: Context, params: dict[str, Any]) -> dict[str, Any]:
-    """{found, active, told, log, offset} of this host's worker of the job.
+    """{found, active, status, log, offset} of this host's worker of the job.
 
     log: what it has printed from `offset` on, of which PIECE bytes at most. Where nothing is new it
     is waited for, `wait` seconds at most.
@@ -154,16 +154,16 @@ def read(context: Context, params: dict[str, Any]) -> dict[str, Any]:
         answer = person.do(lambda: _read(folder, params))
         if answer is None:
             return {"found": False}
-        unit = UNIT.format(params["job"], answer["told"]["worker"])
+        unit = UNIT.format(params["job"], answer["status"]["worker"])
         answer["active"] = is_active(context, unit, person)
-        news = answer["log"] or answer["told"]["written"] != params["since"]
+        news = answer["log"] or answer["status"]["written"] != params["since"]
         if news or not answer["active"] or time.monotonic() >= deadline:
             return dict(answer, found=True)
         time.sleep(TURN)
 
 
 def _read(folder: str, params: dict[str, Any]) -> dict[str, Any] | None:
-    work = told.find(folder, params["job"], params["host"])
+    work = worker_status.find(folder, params["job"], params["host"])
     if work is None:
         return None
     path, offset, text = os.path.join(work, "output.log"), params["offset"], b""
@@ -183,7 +183,7 @@ def _read(folder: str, params: dict[str, Any]) -> dict[str, Any] | None:
     # Whole lines alone, but where a line has no end.
     whole = text if len(text) == PIECE and b"\n" not in text else text[: text.rfind(b"\n") + 1]
     return {
-        "told": dict(told.of(work), quiet=quiet, last=last),
+        "status": dict(worker_status.of(work), quiet=quiet, last=last),
         "log": whole.decode("utf-8", "replace"),
         "offset": offset + len(whole),
     }
@@ -199,7 +199,7 @@ def stop(context: Context, params: dict[str, Any]) -> dict[str, Any]:
     work = person.do(lambda: _ask_to_stop(folder, params["job"], params["host"]))
     if work is None:
         return {"found": False, "stopped": False}
-    unit = UNIT.format(params["job"], told.number(work))
+    unit = UNIT.format(params["job"], worker_status.number(work))
     was_active = is_active(context, unit, person)
     deadline = time.monotonic() + STOPS
     while is_active(context, unit, person) and time.monotonic() < deadline:
@@ -208,11 +208,12 @@ def stop(context: Context, params: dict[str, Any]) -> dict[str, Any]:
         done = context.run(["systemctl", "stop", unit])
         if done.rc != 0:
             raise RefusalError("systemctl stop {0}: {1}".format(unit, done.err.strip()[:300]))
-    return {"found": True, "stopped": was_active, "told": person.do(lambda: told.of(work))}
+    status = person.do(lambda: worker_status.of(work))
+    return {"found": True, "stopped": was_active, "status": status}
 
 
 def _ask_to_stop(folder: str, job: str, host: str) -> str | None:
-    work = told.find(folder, job, host)
+    work = worker_status.find(folder, job, host)
     if work is not None:
         with open(os.path.join(work, ".job", "stop"), "w"):
             pass
@@ -223,7 +224,7 @@ def listed(context: Context, params: dict[str, Any]) -> list[dict[str, Any]]:
     """What the supervisors say of each job with a worker on this host, and if it is at work."""
     person = account.of(params["user"])
     folder = person.folder(params["folder"])
-    found: list[dict[str, Any]] = person.do(lambda: told.listed(folder, params["host"]))
+    found: list[dict[str, Any]] = person.do(lambda: worker_status.listed(folder, params["host"]))
     for entry in found:
         is_named = NAME.fullmatch(entry["job"]) is not None
         unit = UNIT.format(entry["job"], entry["worker"])

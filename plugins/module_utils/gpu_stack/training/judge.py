@@ -72,12 +72,12 @@ def looks(
     somebody at work on a host keeps it all to himself, or the GPUs on which he works.
     """
     faults = []
-    for host, told in facts.items():
-        faults += ["{0}: {1}".format(host, text) for text in _of_host(told, gpus, in_use, resume)]
+    for host, look in facts.items():
+        faults += ["{0}: {1}".format(host, text) for text in _of_host(look, gpus, in_use, resume)]
     versions: dict[str, list[str]] = {}
-    for host, told in facts.items():
-        if told["tensorflow"]:
-            versions.setdefault(told["tensorflow"], []).append(host)
+    for host, look in facts.items():
+        if look["tensorflow"]:
+            versions.setdefault(look["tensorflow"], []).append(host)
     if len(versions) > 1:
         each = "; ".join(
             "{0} on {1}".format(version, ", ".join(hosts)) for version, hosts in versions.items()
@@ -86,37 +86,37 @@ def looks(
     return faults
 
 
-def _of_host(told: dict[str, Any], gpus: list[int] | None, in_use: str, resume: bool) -> list[str]:
-    faults = [told["fault"]] if told["fault"] else []
-    if not told["tensorflow"]:
+def _of_host(look: dict[str, Any], gpus: list[int] | None, in_use: str, resume: bool) -> list[str]:
+    faults = [look["fault"]] if look["fault"] else []
+    if not look["tensorflow"]:
         faults.append("it has no finished environment of TensorFlow: `provision apply` brings it")
-    if told["running"]:
+    if look["running"]:
         faults.append(
             "a job of this name is at work here, of {0}: another name, or --stop first".format(
-                told["running"]
+                look["running"]
             )
         )
-    elif told["taken"] and not resume:
+    elif look["taken"] and not resume:
         faults.append(
             "a job of this name has been here, in {0}: another name, or gpu_train_resume to go on "
-            "with it".format(told["folder"])
+            "with it".format(look["folder"])
         )
-    if told["free"] is not None and told["free"] < ROOM:
+    if look["free"] is not None and look["free"] < ROOM:
         faults.append(
             "{0} MiB are free for {1}, of {2} that backups and the final model need at least: "
             "gpu_train_folder names another disk".format(
-                told["free"] >> 20, told["folder"], ROOM >> 20
+                look["free"] >> 20, look["folder"], ROOM >> 20
             )
         )
-    for port, holder in sorted(told["ports"].items()):
+    for port, holder in sorted(look["ports"].items()):
         faults.append("port {0} is held by {1}: gpu_train_port chooses others".format(port, holder))
-    return faults + _gpus(told["gpus"], gpus, in_use)
+    return faults + _gpus(look["gpus"], gpus, in_use)
 
 
-def _gpus(told: dict[str, Any], gpus: list[int] | None, in_use: str) -> list[str]:
-    if told["error"]:
-        return [told["error"]]
-    uuids = told["uuids"]
+def _gpus(look: dict[str, Any], gpus: list[int] | None, in_use: str) -> list[str]:
+    if look["error"]:
+        return [look["error"]]
+    uuids = look["uuids"]
     chosen = list(range(len(uuids))) if gpus is None else gpus
     faults = [
         "it has no GPU {0}, but {1}".format(number, len(uuids))
@@ -124,7 +124,7 @@ def _gpus(told: dict[str, Any], gpus: list[int] | None, in_use: str) -> list[str
         if number >= len(uuids)
     ]
     for number, uuid in enumerate(uuids):
-        who = told["in_use"].get(uuid)
+        who = look["in_use"].get(uuid)
         if who and (number in chosen or in_use == "nothing"):
             faults.append("GPU {0} {1}: {2}".format(number, uuid, who))
     return faults
@@ -136,11 +136,11 @@ def clocks(facts: dict[str, dict[str, Any]]) -> str:
     TensorFlow trains all the same, but nobody can lay its workers' logs side by side. A host has
     read its clock somewhere `between` two moments of the controller.
     """
-    known = {host: told for host, told in facts.items() if told.get("between")}
+    known = {host: look for host, look in facts.items() if look.get("between")}
     if not known:
         return ""
-    least = {host: told["clock"] - told["between"][1] for host, told in known.items()}
-    most = {host: told["clock"] - told["between"][0] for host, told in known.items()}
+    least = {host: look["clock"] - look["between"][1] for host, look in known.items()}
+    most = {host: look["clock"] - look["between"][0] for host, look in known.items()}
     ahead, behind = max(least, key=lambda host: least[host]), min(most, key=lambda host: most[host])
     apart = least[ahead] - most[behind]
     if apart <= APART:
@@ -159,7 +159,7 @@ def needs_any_port(facts: dict[str, dict[str, Any]], communication: str) -> list
     """
     if communication == "RING":
         return []
-    return [host for host, told in facts.items() if told["gpus"]["uuids"] and told["any_port"]]
+    return [host for host, look in facts.items() if look["gpus"]["uuids"] and look["any_port"]]
 
 
 def reached(answers: dict[str, list[dict[str, Any]]]) -> list[str]:

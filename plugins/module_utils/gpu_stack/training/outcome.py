@@ -25,24 +25,24 @@ def of(plan: dict[str, Any], after: str, answers: dict[str, Any]) -> dict[str, A
     if after == "status" and not plan["job"]:
         found["jobs"] = _jobs(answers)
         return dict(found, state=COMPLETE, words="{0} jobs".format(len(found["jobs"])))
-    told = {host: entry for host, entry in answers.items() if entry and entry.get("told")}
-    found["workers"] = {host: entry["told"] for host, entry in told.items()}
-    if not told:
+    workers = {host: entry for host, entry in answers.items() if entry and entry.get("status")}
+    found["workers"] = {host: entry["status"] for host, entry in workers.items()}
+    if not workers:
         words = "no host of these knows a job {0}".format(plan["job"])
         return dict(found, state=UNKNOWN, words=words)
-    state, words = state_of(told)
+    state, words = state_of(workers)
     return dict(found, state=state, words="{0}: {1}".format(plan["job"], words))
 
 
-def state_of(told: dict[str, dict[str, Any]]) -> tuple[str, str]:
-    """(state, words) of a job, of what is known of its workers: {host: {told, active}}."""
+def state_of(workers: dict[str, dict[str, Any]]) -> tuple[str, str]:
+    """(state, words) of a job, of what is known of its workers: {host: {status, active}}."""
     ends = [
-        (entry["told"]["worker"] or 0, entry["told"]["verdict"], entry["told"]["reason"])
-        for entry in told.values()
-        if entry["told"]["verdict"]
+        (entry["status"]["worker"] or 0, entry["status"]["verdict"], entry["status"]["reason"])
+        for entry in workers.values()
+        if entry["status"]["verdict"]
     ]
-    chief = next((entry for entry in told.values() if entry["told"]["worker"] == 0), None)
-    mark = (chief or {}).get("told", {}).get("mark") or {}
+    chief = next((entry for entry in workers.values() if entry["status"]["worker"] == 0), None)
+    mark = (chief or {}).get("status", {}).get("mark") or {}
     if ends:
         # The board's own word, where it is here; the others have theirs from it.
         _worker, verdict, reason = min(ends)
@@ -50,42 +50,42 @@ def state_of(told: dict[str, dict[str, Any]]) -> tuple[str, str]:
         if verdict == COMPLETE and mark:
             words = "complete: {0}".format(mark["model"])
         return verdict, words + (": " + reason if reason else "")
-    if any(entry.get("active") for entry in told.values()):
-        return RUNNING, "running" + progress(chief["told"] if chief else {})
-    hosts = ", ".join(sorted(told))
+    if any(entry.get("active") for entry in workers.values()):
+        return RUNNING, "running" + progress(chief["status"] if chief else {})
+    hosts = ", ".join(sorted(workers))
     return LOST, "its supervisors are gone without a word, as after a reboot, on {0}".format(hosts)
 
 
-def progress(told: dict[str, Any]) -> str:
+def progress(status: dict[str, Any]) -> str:
     """ ", epoch 3 of 10, 1 restart"."""
     words = ""
-    known = told.get("progress") or {}
+    known = status.get("progress") or {}
     if known:
         words += ", epoch {0} of {1}".format(known.get("epoch"), known.get("epochs"))
-    restarts = (told.get("board") or {}).get("restarts")
+    restarts = (status.get("board") or {}).get("restarts")
     if restarts:
         words += ", {0} restart{1}".format(restarts, "" if restarts == 1 else "s")
     return words
 
 
-def hint(told: dict[str, Any]) -> str:
+def hint(status: dict[str, Any]) -> str:
     """What to try with a worker that seems to hang; "" for one that does not.
 
     It has printed nothing for a while, and no epoch of this try is done.
     """
-    since, at = told.get("since"), (told.get("progress") or {}).get("at")
-    quiet = told.get("quiet") or 0.0
-    if told["verdict"] or quiet < QUIET or since is None or (at is not None and at >= since):
+    since, at = status.get("since"), (status.get("progress") or {}).get("at")
+    quiet = status.get("quiet") or 0.0
+    if status["verdict"] or quiet < QUIET or since is None or (at is not None and at >= since):
         return ""
     words = "nothing was printed for {0:.0f} min, and no epoch of this try is done".format(
         quiet / 60
     )
-    if "Started server" in (told.get("last") or ""):
+    if "Started server" in (status.get("last") or ""):
         return words + (
             ": it waits for its peers, and the log of one of them says why that does not come "
             "(tensorflow#46931)"
         )
-    if told.get("communication") == "RING":
+    if status.get("communication") == "RING":
         return words + ": compare the logs of all workers; by RING it is not NCCL that hangs"
     return words + (
         ". If it hangs in its first step, try --communication ring: if that trains, NCCL's way "
@@ -125,12 +125,12 @@ def lines(report: dict[str, Any]) -> list[str]:
         epoch = "" if known["epoch"] is None else ", epoch {0}".format(known["epoch"])
         state = known["verdict"] or (RUNNING if known["active"] else LOST)
         text.append("  {0}: {1}{2} ({3})".format(job, state, epoch, ", ".join(known["hosts"])))
-    for host, told in sorted(found["workers"].items(), key=lambda pair: pair[1]["worker"] or 0):
+    for host, status in sorted(found["workers"].items(), key=lambda pair: pair[1]["worker"] or 0):
         text.append("  worker {0} on {1}: {2}{3}".format(
-            told["worker"], host, told["work"], progress({"progress": told["progress"]})
+            status["worker"], host, status["work"], progress({"progress": status["progress"]})
         ))  # fmt: skip
-        text += ["    " + line for line in (told.get("trouble"), hint(told)) if line]
-        for cause in (told.get("board") or {}).get("history") or []:
+        text += ["    " + line for line in (status.get("trouble"), hint(status)) if line]
+        for cause in (status.get("board") or {}).get("history") or []:
             text.append("    try {0}: worker {1} on {2} {3}".format(
                 cause["generation"] + 1, cause["worker"], cause["host"], cause["words"]
             ))  # fmt: skip

@@ -87,7 +87,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def _serve(sockets: list[socket.socket], token: str) -> None:
-    """Greets who comes, until it is told to end or nobody comes any more."""
+    """Greets who comes, until it is asked to end or nobody connects any more."""
     greeting = (GREETING + token + "\n").encode("ascii")
     deadline = time.monotonic() + LONGEST
     while time.monotonic() < deadline:

@@ -1,6 +1,7 @@
 """Starts the supervisor: `python -I -B supervisor/__main__.py WORKERS-FOLDER`.
 
--I: Python imports nothing from its working directory; where the modules are is told here alone.
+With -I, Python imports nothing from its working directory: the path of the modules is set here
+alone.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
     from typing import Any
 
-# What the workers are told to do.
+# What the board answers the workers.
 PREPARE, RUN, END = "prepare", "run", "end"
 # Seconds. Until every supervisor has come at the start: Ansible starts them one after the other.
 GATHER = 120.0
@@ -140,13 +140,13 @@ class Board:
             return
         if self._first_end is None:
             self._first_end = now
-        # The cause may be with one that is heard no more: it is waited for until it counts as lost.
-        told = [w for w in range(len(self.hosts)) if w in ended or w in silent or self._spoke(w)]
+        # A worker that is not heard any more may be the cause: wait until it counts as lost.
+        heard = sum(w in ended or w in silent or self._spoke(w) for w in range(len(self.hosts)))
         is_known = silent or any(verdicts.is_tried_again(ended[worker]) for worker in wrong)
         if (
             not is_known
             and len(ended) + len(silent) < len(self.hosts)
-            and (now - self._first_end < SETTLE or len(told) < len(self.hosts))
+            and (now - self._first_end < SETTLE or heard < len(self.hosts))
         ):
             return
         self._judge(now, ended, silent)

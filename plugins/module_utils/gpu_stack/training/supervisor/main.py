@@ -142,9 +142,9 @@ class Supervisor:
         running = former.get("running")
         if self.number == 0:
             self.board = board.Board(self.job["hosts"], self.job["restarts"], time.monotonic())
-            told = former.get("board")
-            if told and not told.get("verdict"):
-                self.board.take_up(told["generation"], told["restarts"], told["history"])
+            old = former.get("board")
+            if old and not old.get("verdict"):
+                self.board.take_up(old["generation"], old["restarts"], old["history"])
             # What a try of the same number has packed may be older.
             self._packed = None
         elif running is not None:
@@ -244,14 +244,14 @@ class Supervisor:
         return answer
 
     def _reply(self, question: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
-        """What another supervisor is told, and the file that it asks for."""
+        """The answer to another supervisor, and the file that it asks for."""
         with self._lock:
             if "backup" in question:
                 if self._packed != question["backup"] or self.ready != self._packed:
                     return {"wait": True}, os.devnull
                 return {"wait": False}, self.path("backup.tar")
-            told = self._board().answer(question["worker"], question["report"], time.monotonic())
-            return told, None
+            answer = self._board().answer(question["worker"], question["report"], time.monotonic())
+            return answer, None
 
     def _board(self) -> board.Board:
         """Worker 0's."""

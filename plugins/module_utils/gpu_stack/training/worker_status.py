@@ -16,7 +16,7 @@ from ..type_checking import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-# Bytes of a file, characters of a text, and restarts that are told.
+# Bytes of a file, characters of a text, and restarts that are kept.
 LARGEST, LONGEST, MOST = 1 << 20, 500, 2000
 VERDICTS = ("complete", "ended", "failed", "stopped")
 _WORKER = re.compile(r"worker-([0-9]{1,4})")
@@ -55,7 +55,7 @@ def _host(work: str) -> str | None:
 
 
 def listed(folder: str, host: str) -> list[dict[str, Any]]:
-    """What is told, with `job`, of each job that has a worker on this host."""
+    """The status (`of`), with `job`, of each job that has a worker on this host."""
     found = []
     for job in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         work = find(folder, job, host)
