@@ -164,5 +164,5 @@ def _at_terminal() -> bool:
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:
     """What ssh-keygen said, in one line."""
     lines = done.stderr.decode("utf-8", "replace").split("\n")
-    told = [line.strip() for line in lines if line.strip() and "standard input" not in line]
-    return "; ".join(told)[:500] or f"exit code {done.returncode}"
+    words = [line.strip() for line in lines if line.strip() and "standard input" not in line]
+    return "; ".join(words)[:500] or f"exit code {done.returncode}"

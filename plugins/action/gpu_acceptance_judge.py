@@ -61,7 +61,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
                 name: {"verdict": verdict["verdict"], "lines": words.faults(verdict)}
                 for name, verdict in last.items()
             }
-            # Slurm is told whatever the verdict: it may have been told of another one before.
+            # Slurm gets every verdict: the one before may have been another.
             result["slurm"] = [name for name in last if _is_node(task_vars, name)]
             blamed = (verdict["verdict"] in findings.BLAMED for verdict in last.values())
             result["well"] = not any(blamed)

@@ -56,7 +56,7 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
         if self._active:
             self._judge(unpacked(data.get("judged") or {}))
             self._warnings += json_copy(data.get("history_warnings") or [])
-            # What Slurm was told of a node, or why it was not.
+            # What Slurm did with a node, or why it did nothing.
             if data.get("node") and data.get("said"):
                 self._warnings.append(
                     f"{result._host.get_name()}: Slurm: {json_copy(data['said'])}"

@@ -58,8 +58,8 @@ gcc:
   description: The version of the platform's gcc; empty where there is none.
   type: str
   returned: with C(state=present)
-told:
-  description: The major version of the gcc that nvcc's profile names; 0 where that is none.
+host_compiler:
+  description: The major version of the gcc that nvcc's profile names; 0 without one.
   type: int
   returned: with C(state=present)
 """

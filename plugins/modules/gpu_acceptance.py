@@ -89,7 +89,7 @@ lines:
   elements: str
   returned: always
 slurm:
-  description: Whether the host is a node of Slurm's, which is then told of the verdict.
+  description: Whether the host is a node of Slurm's, which then gets the verdict.
   type: bool
   returned: always
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Tells Slurm how a node is: a thin shim."""
+"""Drains a node of Slurm's, or takes it back: a thin shim."""
 
 DOCUMENTATION = r"""
 module: slurm_node
@@ -12,15 +12,15 @@ extends_documentation_fragment: [provision.gpu.common]
 options:
   state:
     description:
-      - C(told) drains the node where I(verdict) is C(failed), and takes it back where it is not and
-        an acceptance had drained it.
+      - C(judged) drains the node where I(verdict) is C(failed). For another verdict it takes the
+        node back where an acceptance had drained it.
       - C(drained) keeps new jobs off, for I(reason), and says which are there. The drain is noted
         on the host.
       - C(left) says which jobs are there, and changes nothing.
       - C(resumed) takes the node back where a run has drained it, also one that was killed.
       - C(installed) writes the programs that slurmd calls, and what they know of I(part).
     type: str
-    choices: [told, drained, left, resumed, installed]
+    choices: [judged, drained, left, resumed, installed]
     required: true
   verdict:
     description: The acceptance's verdict on the host.
@@ -78,7 +78,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.slurm import drain
 
 ARGUMENTS = {
-    "state": one_of("told", "drained", "left", "resumed", "installed"),
+    "state": one_of("judged", "drained", "left", "resumed", "installed"),
     "verdict": TEXT,
     "reason": TEXT,
     "part": MAPPING,

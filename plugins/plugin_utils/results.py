@@ -63,9 +63,9 @@ def timed_out(result: dict[str, Any]) -> bool:
 
 def _time_limit(result: dict[str, Any]) -> object:
     """The seconds within which the task was not done; None where it was."""
-    told = result.get("timedout")
-    if isinstance(told, dict):
-        return told.get("period", "?")
+    timedout = result.get("timedout")
+    if isinstance(timedout, dict):
+        return timedout.get("period", "?")
     words = OLD_TIMED_OUT.search(str(result.get("msg", ""))) if result.get("failed") else None
     return words[1] if words else None
 

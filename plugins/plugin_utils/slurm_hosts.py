@@ -42,8 +42,8 @@ def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]
         faults = _of_partitions(name, hosts, options)
         return {**found, "faults": faults + _unreachable(name, address)}
     its = hosts[controller]
-    told = wish(its, "slurm_address") or plain(its.get("ansible_host")) or controller
-    found["controller_address"] = str(told)
+    address_there = wish(its, "slurm_address") or plain(its.get("ansible_host")) or controller
+    found["controller_address"] = str(address_there)
     faults = _of_controller(controller, its, options)
     return {**found, "faults": faults + _unreachable(name, address)}
 
@@ -66,7 +66,7 @@ def _staying(controller: str, hosts: Mapping[str, Any]) -> list[str]:
 def _of_partitions(
     controller: str, hosts: Mapping[str, Any], options: Mapping[str, Any]
 ) -> list[str]:
-    """Nodes of partitions that the cluster does not have; what else is wrong is told elsewhere."""
+    """Nodes of partitions that the cluster does not have; other faults are found elsewhere."""
     wished = [entry for entry in options.get("slurm_partitions") or [] if isinstance(entry, dict)]
     lists = [(entry.get("name"), entry.get("nodes")) for entry in wished]
     named = {

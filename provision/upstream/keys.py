@@ -78,7 +78,7 @@ def is_page(data: bytes) -> bool:
 
 
 def called(data: bytes) -> str:
-    """What a person is told of an unexpected answer."""
+    """Describes an unexpected answer to a person."""
     return "an HTML page" if is_page(data) else repr(data[:40])
 
 

@@ -320,7 +320,7 @@ def test_the_newest_gcc_that_apt_has_is_taken(asked: str, release: str, expected
 
 
 @pytest.mark.parametrize(
-    ("asked", "default", "told", "expected"),
+    ("asked", "default", "named", "expected"),
     [
         ("auto", "10", 0, False),
         ("auto", "11", 0, True),
@@ -332,12 +332,12 @@ def test_the_newest_gcc_that_apt_has_is_taken(asked: str, release: str, expected
     ],
 )
 def test_another_host_compiler_is_given_where_nvcc_needs_one(
-    asked: str, default: str, told: int, expected: bool
+    asked: str, default: str, named: int, expected: bool
 ) -> None:
     found = value(
         "__cuda_other_compiler",
         cuda_host_compiler=asked,
-        __cuda_in_use={"gcc": default, "told": told},
+        __cuda_in_use={"gcc": default, "host_compiler": named},
     )
     assert str(found) == str(expected)
 

@@ -141,9 +141,9 @@ def unplanned_removals(
     reasons: list[tuple[str, str]] = []
     for component in WITH_PACKAGES:
         if hasattr(component, "displaced"):
-            its, told = component.displaced.unplanned(others, facts["preflight"])
+            its, why = component.displaced.unplanned(others, facts["preflight"])
             others = [entry for entry in others if entry not in its]
-            reasons += told
+            reasons += why
     if others:
         message = "apt would remove packages for the lock's versions: " + some_packages(others)
         hint = "`apt-get remove {0}` if nobody needs them, or wish for a stack that they can live "

@@ -114,8 +114,8 @@ def versions(hosts: list[HostView], columns: Mapping[str, str]) -> list[Versions
         facts = [(view, str(getattr(view, attribute))) for view in hosts]
         rows = [(view, value, "" if value else "unknown") for view, value in facts]
         found.append(_versions(title, rows))
-    told = [entry for entry in found if not all(share.unknown for share in entry.shares)]
-    return _said_once(told)
+    known = [entry for entry in found if not all(share.unknown for share in entry.shares)]
+    return _said_once(known)
 
 
 def _said_once(found: list[Versions]) -> list[Versions]:
@@ -130,8 +130,8 @@ def _said_once(found: list[Versions]) -> list[Versions]:
                 shares.append(share)
                 continue
             shares.append(replace(share, like=known.get(key, "")))
-            told = f"whose {entry.title} is not known" if share.unknown else ""
-            known.setdefault(key, told or f"with {entry.title} {share.version}")
+            unknown = f"whose {entry.title} is not known" if share.unknown else ""
+            known.setdefault(key, unknown or f"with {entry.title} {share.version}")
         once.append(replace(entry, shares=shares))
     return once
 

@@ -104,7 +104,7 @@ class Page:
         self.headline = headline(report)
         self._fleet(views)
         self.history = history(self.hosts, report, earlier)
-        # A fleet's drift is told by what differs.
+        # A fleet's drift is described by what differs.
         self.trouble = trouble([view for view in self.hosts if view.open or not self.is_fleet])
         wrong = any(view.open for view in views)
         self.trouble_title = "What is wrong" if wrong else "What differs"

@@ -1,6 +1,6 @@
 """Two plots of a host's training: images a second by the number of GPUs, and how busy each was.
 
-Drawn as SVG from what the verdict has, with the numbers beside in text: nothing is told by colour
+Drawn as SVG from what the verdict has, with the numbers beside in text: nothing is shown by colour
 alone. What logical CPU devices did in the place of GPUs is not drawn, as it would look measured.
 Pure.
 """

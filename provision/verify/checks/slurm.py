@@ -39,8 +39,8 @@ def slurm_answers(seen: Seen) -> Verdict:
     ping = seen.probe["slurm"]["ping"]
     if ping["rc"] == 0 and "UP" in ping["stdout"]:
         return passed(ping["stdout"].strip())
-    told = (ping["stderr"] or ping["stdout"]).strip().splitlines()
-    return failed(f"slurmctld does not answer: {told[-1] if told else 'no words'}", LOGS)
+    lines = (ping["stderr"] or ping["stdout"]).strip().splitlines()
+    return failed(f"slurmctld does not answer: {lines[-1] if lines else 'no words'}", LOGS)
 
 
 @check("slurm.ready", "The node takes jobs", cluster)

@@ -321,7 +321,7 @@ def event(
     """An Xid of the kernel's log; `time` in seconds since the first."""
     return {
         "time": None if time is None else 1764000000.0 + time,
-        "pci": address(index), "number": number, "message": "m", "told": "m",
+        "pci": address(index), "number": number, "message": "m", "own": "m",
         "pid": pid, "part": part,
     }  # fmt: skip
 

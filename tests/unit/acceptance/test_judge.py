@@ -128,7 +128,7 @@ def test_the_worst_of_several_errors_of_a_card_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", on_a_lone_card())
-def test_the_only_cards_errors_of_programs_are_told_and_accuse_nobody(name: str) -> None:
+def test_the_only_cards_errors_of_programs_are_reported_and_no_fault(name: str) -> None:
     events = on_a_lone_card()[name]
     facts = machine("Tesla T4", 1)
     facts["log"]["xids"] = events

@@ -44,7 +44,7 @@ def one(text: str) -> Xid:
 
 
 @pytest.mark.parametrize(
-    ("message", "address", "number", "told"),
+    ("message", "address", "number", "own"),
     [
         ("NVRM: Xid (0000:01:00): 31, Ch 00000010, engmask 00000101, intr 10000000",
          "0000:01:00.0", 31, "Ch 00000010, engmask 00000101, intr 10000000"),
@@ -72,10 +72,10 @@ def one(text: str) -> Xid:
 )  # fmt: skip
 @pytest.mark.parametrize("printed", PRINTERS)
 def test_the_formats_of_drivers(
-    printed: Callable[..., str], message: str, address: str, number: int, told: str
+    printed: Callable[..., str], message: str, address: str, number: int, own: str
 ) -> None:
     xid = one(printed("usb 1-1: new device", message, "NVRM: loading NVIDIA UNIX x86_64"))
-    assert (xid.address, xid.number, xid.told) == (address, number, told)
+    assert (xid.address, xid.number, xid.own) == (address, number, own)
     assert xid.message == message.partition("): ")[2].partition(", ")[2]
 
 
@@ -162,23 +162,23 @@ def test_the_name_of_a_program_changes_nothing(name: str, printed: Callable[...,
     message = f"NVRM: Xid (PCI:0000:17:00): 149, pid=9, name={name}, NETIR_LINK_EVT Fatal XC0 i0"
     xid = one(printed(message))
     assert (xid.address, xid.number) == ("0000:17:00.0", 149)
-    assert (xid.message + xid.told).isprintable()
-    assert xid.told in ("NETIR_LINK_EVT Fatal XC0 i0", "")
+    assert (xid.message + xid.own).isprintable()
+    assert xid.own in ("NETIR_LINK_EVT Fatal XC0 i0", "")
     if "\n" not in name:
-        assert xid.told
+        assert xid.own
 
 
 @pytest.mark.parametrize("name", ["Nonfatal", "a, Nonfatal", ", , Nonfatal XC", "<unknown>, Non"])
 def test_the_name_of_a_program_is_no_verdict(name: str) -> None:
     xid = one(journal(f"NVRM: Xid (PCI:0000:17:00): 149, pid=9, name={name}, NETIR_INT Fatal XC0"))
-    assert xid.told == "NETIR_INT Fatal XC0"
-    assert xids.verdict(xid.number, xid.told).severity == "failed"
+    assert xid.own == "NETIR_INT Fatal XC0"
+    assert xids.verdict(xid.number, xid.own).severity == "failed"
 
 
-def test_a_name_whose_end_is_not_found_leaves_nothing_told() -> None:
-    assert one(journal("NVRM: Xid (PCI:0000:17:00): 13, pid=9, name=a\nb, Ch 8")).told == ""
+def test_a_name_whose_end_is_not_found_leaves_no_words_of_the_driver() -> None:
+    assert one(journal("NVRM: Xid (PCI:0000:17:00): 13, pid=9, name=a\nb, Ch 8")).own == ""
     long = one(journal("NVRM: Xid (PCI:0000:17:00): 13, pid=9, name=" + "a" * 16 + ", Ch 8"))
-    assert long.told == ""
+    assert long.own == ""
 
 
 def test_a_terminal_sees_no_control_characters() -> None:
@@ -208,7 +208,7 @@ def test_a_lost_card_without_an_xid(printed: Callable[..., str]) -> None:
     assert kernel_log.xids(printed(at_start.split("\n")[0]).rstrip("\n")) == []
 
 
-def test_a_lost_card_with_an_xid_is_told_once() -> None:
+def test_a_lost_card_with_an_xid_counts_once() -> None:
     other = "NVRM: GPU 0000:17:00.0: GPU has fallen off the bus."
     assert one(journal(LOST, other)).message.startswith("pid=")
     assert one(journal(other, LOST)).message.startswith("pid=")
@@ -258,4 +258,4 @@ def test_a_long_line_takes_no_time() -> None:
         "NVRM: Xid (PCI:" + "0" * 1_000_000,
         "[" * 1_000_000,
     ):
-        assert kernel_log.xids(journal(line)) == [] or one(journal(line)).told == ""
+        assert kernel_log.xids(journal(line)) == [] or one(journal(line)).own == ""

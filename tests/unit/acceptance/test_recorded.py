@@ -130,12 +130,12 @@ def test_a_whole_acceptance_of_a_real_card_ended_with_its_verdict() -> None:
 def test_its_rates_are_judged_by_the_catalog_as_they_were() -> None:
     verdict = copy.deepcopy(WHOLE["hosts"]["gpu1"]["acceptance"])
     rates = [check for check in verdict["gpus"][0]["checks"] if check["check"].startswith("rate_")]
-    told = [dict(check) for check in rates]
+    before = [dict(check) for check in rates]
     for check in rates:
         assert check.pop("threshold")["source"] == "catalog"
         check.update(state="measured", reason=check["reason"].split(";")[0])
     taught = judgement.teach({"gpu1": verdict}, [], 0.0)["gpu1"]
-    assert [row["finding"] for row in taught] == told
+    assert [row["finding"] for row in taught] == before
 
 
 def test_its_page_has_its_figures() -> None:

@@ -75,7 +75,7 @@ def test_what_is_not_there_the_second_time_keeps_its_first_try() -> None:
     assert retrial.merged(first, second) == first
 
 
-def test_two_figures_of_one_check_are_told_apart() -> None:
+def test_two_figures_of_one_check_are_kept_apart() -> None:
     first, second = host("a", [9.0]), host("a", [9.5])
     for verdict, value in ((first, 1.0), (second, 2.0)):
         verdict["gpus"][0]["checks"].append(measured(value, name="other"))

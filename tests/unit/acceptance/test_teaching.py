@@ -529,14 +529,14 @@ def limited(*values: int | None) -> Verdict:
     return verdict
 
 
-def test_a_power_limit_that_like_cards_do_not_have_is_told_and_not_blamed() -> None:
-    told = ["3 like cards may take 700 W"]
-    assert limits(limited(700000, 50000, 700000, 700000)) == [[], told, [], []]
+def test_a_power_limit_that_like_cards_do_not_have_is_reported_and_no_fault() -> None:
+    words = ["3 like cards may take 700 W"]
+    assert limits(limited(700000, 50000, 700000, 700000)) == [[], words, [], []]
     assert limits(limited(700000, 700000, 50000)) == [[]] * 3
     assert limits(limited(700000, 700000, 700000, None)) == [[]] * 4
     # Half of them is no rule, and a few more than the others is one.
     assert limits(limited(*[700000] * 3, *[50000] * 3)) == [[]] * 6
-    assert limits(limited(*[700000] * 3, 50000, 60000)) == [[], [], [], told, told]
+    assert limits(limited(*[700000] * 3, 50000, 60000)) == [[], [], [], words, words]
     assert limits(limited(*[700000] * 2, *range(1, 4))) == [[]] * 5
 
 
@@ -557,22 +557,22 @@ def test_only_what_is_said_of_the_power_limit_is_added_to() -> None:
 def test_power_limits_of_other_cards_say_nothing(key: str) -> None:
     hosts = {name: limited(700000) for name in "bcd"} | {"a": limited(50000)}
 
-    def told() -> list[str]:
+    def evidence() -> list[str]:
         checks = taught(hosts)["a"]["gpus"][0]["checks"]
         (found,) = [entry for entry in checks if entry["check"] == "power"]
         return list(found["evidence"])
 
-    assert told() == ["3 like cards may take 700 W"]
+    assert evidence() == ["3 like cards may take 700 W"]
     # An older driver leaves NVIDIA out.
     for verdict in (hosts["b"], hosts["c"]):
         verdict["gpus"][0]["name"] = "Made Up 1"
-    assert told() == ["3 like cards may take 700 W"]
+    assert evidence() == ["3 like cards may take 700 W"]
     for verdict in (hosts["b"], hosts["c"]):
         (verdict if key == "simulated" else verdict["gpus"][0])[key] = "another"
-    assert told() == []
+    assert evidence() == []
     for verdict in hosts.values():
         (verdict if key == "simulated" else verdict["gpus"][0])[key] = None
-    assert told() == ["3 like cards may take 700 W"]
+    assert evidence() == ["3 like cards may take 700 W"]
 
 
 # the pieces

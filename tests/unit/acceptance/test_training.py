@@ -181,7 +181,7 @@ def test_a_training_that_ended_too_soon_to_be_killed_shows_nothing() -> None:
     assert of(made, "checkpoints")["state"] == "not applicable"
 
 
-def test_a_program_that_gives_no_answer_is_told_once() -> None:
+def test_a_program_that_gives_no_answer_is_reported_once() -> None:
     made = verdict(trained.ends("export"))
     reason = "exporting a model failed: RuntimeError: no"
     assert of(made, "saved_model")["reason"] == reason

@@ -76,9 +76,9 @@ def test_a_card_that_spoils_training_on_all_is_left_out_in_turn() -> None:
     verdict = judge.judge({**facts, "work": answers})
     sick = of(verdict, "together", 1)
     assert sick["reason"] == "training fails on all 3 GPUs, and on all but this one it is right"
-    told = [f"training without GPU {index}: {word}" for index, word in zip(
+    words = [f"training without GPU {index}: {word}" for index, word in zip(
         range(3), ("not right", "right", "not right"), strict=True)]  # fmt: skip
-    assert sick["evidence"] == told
+    assert sick["evidence"] == words
     assert of(verdict, "together", 0)["state"] == "not applicable"
     replicas = of(verdict, "replicas")
     assert replicas["state"] == "measured"

@@ -16,7 +16,7 @@ Asked = tuple[str, str, int]
 
 
 class Recorder:
-    """A runner whose programs answer as told; keeps what was asked of it."""
+    """A runner whose programs give the answers of the test; keeps what was asked of it."""
 
     python = sys.executable
 
@@ -93,7 +93,7 @@ OOM = "ResourceExhaustedError: OOM when allocating tensor on /device:GPU:0 by al
 
 
 @pytest.mark.parametrize(
-    ("left", "told"),
+    ("left", "words"),
     [
         (79 * 2**30, ["NVML: right after it 79.0 GiB of the card's memory were free"]),
         (2**30, ["NVML: right after it 1.0 GiB of the card's memory were free"]),
@@ -101,7 +101,7 @@ OOM = "ResourceExhaustedError: OOM when allocating tensor on /device:GPU:0 by al
     ],
 )
 def test_a_card_that_has_no_memory_left_is_asked_how_much_is_free(
-    left: int | None, told: list[str]
+    left: int | None, words: list[str]
 ) -> None:
     """And where that is enough, the program is asked once more, and then the card accused."""
     facts, runner = machine(count=2), Recorder()
@@ -111,7 +111,7 @@ def test_a_card_that_has_no_memory_left_is_asked_how_much_is_free(
     answers = look(facts, runner, free=lambda uuid: (asked.append(uuid), left)[1])
     entry = answers["cards"]["1"]["xla"]
     assert set(asked) == {second}
-    assert (entry["free"], entry["log"]) == (left, ["its last words", *told])
+    assert (entry["free"], entry["log"]) == (left, ["its last words", *words])
     accused = left == 79 * 2**30
     assert runner.of("xla").count(second) == (2 if accused else 1)
     checks = judge.judge({**facts, "work": answers})["gpus"][1]["checks"]

@@ -12,7 +12,7 @@ from tests.unit.acceptance.test_kernel_log import journal
 
 
 @pytest.mark.parametrize(
-    ("number", "told", "expected"),
+    ("number", "own", "expected"),
     [
         (79, "GPU has fallen off the bus.", ("GPU has fallen off the bus", "failed", "reboot")),
         (31, "Ch 00000010", ("GPU memory page fault", "user", "nothing")),
@@ -22,8 +22,8 @@ from tests.unit.acceptance.test_kernel_log import journal
         (999, "Nonfatal", ("not in the catalog", "degraded", "watch")),
     ],
 )
-def test_the_verdict_of_an_xid(number: int, told: str, expected: tuple[str, str, str]) -> None:
-    assert xids.verdict(number, told) == expected
+def test_the_verdict_of_an_xid(number: int, own: str, expected: tuple[str, str, str]) -> None:
+    assert xids.verdict(number, own) == expected
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_the_verdict_of_an_xid(number: int, told: str, expected: tuple[str, str,
 def test_xid_154_says_what_is_to_be_done_now(
     before: str, after: str, expected: tuple[str, str]
 ) -> None:
-    told = f"GPU recovery action changed from {before} to {after}"
-    assert xids.verdict(154, told)[1:] == expected
+    own = f"GPU recovery action changed from {before} to {after}"
+    assert xids.verdict(154, own)[1:] == expected
 
 
 # what repeats
@@ -63,7 +63,7 @@ def test_programs_at_fault_point_to_no_card_by_themselves(name: str) -> None:
     events = programs_at_fault()[name]
     cards = [[one for one in events if one["pci"] == card] for card in {e["pci"] for e in events}]
     found = [xids.repeated(number, card) for card in cards for number in (13, 31, 43, 45)]
-    # What each card has is told apart by the check alone, which sees them all.
+    # Which card has how many is known to the check alone, which sees them all.
     assert any(found) is (name == "a program that is wrong on each card")
 
 
@@ -100,7 +100,7 @@ def test_what_came_within_a_day_counts_together(hours: float, counted: int | Non
     assert (found and found.times) == counted
 
 
-def test_the_day_with_the_most_is_told() -> None:
+def test_the_day_with_the_most_is_reported() -> None:
     days = [event(0, 31, 9e6 + 3600.0 * hour, pid=hour) for hour in range(5)]
     found = xids.repeated(31, [event(0, 31, 0, pid=99), *again(0, 31, 3), *days])
     assert (found and (found.times, found.processes)) == (5, 5)

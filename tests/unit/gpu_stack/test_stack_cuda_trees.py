@@ -270,4 +270,4 @@ def test_nvccs_compiler_counts_where_both_are_there_and_its_profile_names_them(
     line = {"no line": "", "a longer line": f"compiler-bindir = {compilers}-old"}
     text = "TOP = x\n" + line.get(fault, f"compiler-bindir = {compilers}") + "\n"
     (tree / "bin/nvcc.profile").write_text(text)
-    assert tree_in_use.told(str(tree)) == version
+    assert tree_in_use.profile_compiler(str(tree)) == version

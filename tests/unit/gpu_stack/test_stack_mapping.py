@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpu_stack.host import mapping
-from gpu_stack.training import told
+from gpu_stack.training import worker_status
 
 
 @pytest.mark.parametrize(("text", "content"), [('{"a": [1]}', {"a": [1]}), (" {}\n", {})])
@@ -26,7 +26,7 @@ def test_a_file_of_other_bytes_is_none(tmp_path: Path) -> None:
     """A job's files are the person's own, who may write anything there."""
     file = tmp_path / "state.json"
     file.write_bytes(b'{"a": "\xff"}')
-    assert told.content(str(file)) == {}
-    assert told.content(str(tmp_path / "none")) == {}
+    assert worker_status.content(str(file)) == {}
+    assert worker_status.content(str(tmp_path / "none")) == {}
     file.write_bytes(b'{"a": "b"}')
-    assert told.content(str(file)) == {"a": "b"}
+    assert worker_status.content(str(file)) == {"a": "b"}

@@ -87,17 +87,17 @@ def test_a_sick_card_is_named_with_the_next_action(project: Path) -> None:
 
 @pytest.mark.parametrize(("lanes", "code"), [(4, 5), (16, 0)])
 def test_slurm_is_told_of_each_verdict_on_a_node(project: Path, lanes: int, code: int) -> None:
-    """Also that it is well: it may have been told otherwise before."""
+    """Also that it is well: an earlier verdict may have been another."""
     done, said = ask(project, says={**answer(lanes=lanes), "slurm": True})
     assert done == code
     assert "warning: gpu01: Slurm: drained" in said
     state, verdict, reason = json.loads((project / examined.TOLD).read_text())
-    assert (state, verdict) == ("told", "degraded" if code else "ok")
+    assert (state, verdict) == ("judged", "degraded" if code else "ok")
     assert ("the PCIe link has 4 of 16 lanes" in reason) == bool(code)
 
 
 @pytest.mark.parametrize("lanes", [4, 16])
-def test_nobody_is_told_where_the_host_is_no_node(project: Path, lanes: int) -> None:
+def test_slurm_is_not_asked_where_the_host_is_no_node(project: Path, lanes: int) -> None:
     for slurm in ({}, {"slurm": False}):
         _code, said = ask(project, says={**answer(lanes=lanes), **slurm})
         assert "Slurm" not in said

@@ -28,7 +28,7 @@ class Host:
 
     def __init__(self, root: Path, shown: str = said.IDLE, jobs: str = "") -> None:
         self.root, self.shown, self.jobs = root, shown, jobs
-        self.told: list[list[str]] = []
+        self.updates: list[list[str]] = []
         (root / "etc/provision-slurm").mkdir(parents=True)
         (root / node.SETTINGS.lstrip("/")).write_text('{"node": "gpu01", "gpus": [0, 1]}')
         self.context = Context(root=str(root), runner=self.run)
@@ -43,7 +43,7 @@ class Host:
         if argv[:2] == ["scontrol", "listpids"]:
             return Result(0, said.LISTPIDS, "")
         assert argv[:3] == ["scontrol", "update", "nodename=gpu01"], argv
-        self.told.append(argv[3:])
+        self.updates.append(argv[3:])
         self.shown = RUN if argv[3] == "state=drain" else said.IDLE
         return Result(0, "", "")
 
@@ -65,31 +65,31 @@ def host(tmp_path: Path) -> Host:
 
 
 def test_a_failed_host_is_drained_with_the_reason(host: Host) -> None:
-    seen = host.bring("told", verdict="failed", reason="GPU 1: failed: Xid 79; next: reboot")
+    seen = host.bring("judged", verdict="failed", reason="GPU 1: failed: Xid 79; next: reboot")
     assert (seen["changed"], seen["said"]) == (True, "drained")
     why = "reason=provision: acceptance: GPU 1: failed: Xid 79; next: reboot"
-    assert host.told == [["state=drain", why]]
+    assert host.updates == [["state=drain", why]]
 
 
 @pytest.mark.parametrize("verdict", ["ok", "degraded", "not applicable"])
 def test_a_host_that_is_no_longer_failed_comes_back(tmp_path: Path, verdict: str) -> None:
     host = Host(tmp_path, said.OURS)
-    assert host.bring("told", verdict=verdict)["said"] == "taken back"
-    assert host.told == [["state=undrain"]]
+    assert host.bring("judged", verdict=verdict)["said"] == "taken back"
+    assert host.updates == [["state=undrain"]]
 
 
 def test_an_administrators_drain_stays_whatever_the_verdict(tmp_path: Path) -> None:
     host = Host(tmp_path, said.ADMINS)
     for verdict in ("ok", "failed"):
-        seen = host.bring("told", verdict=verdict, reason="x")
+        seen = host.bring("judged", verdict=verdict, reason="x")
         assert (seen["changed"], seen["said"]) == (
             False, "drained already by root: disk (admin)=x y",
         )  # fmt: skip
-    assert host.told == []
+    assert host.updates == []
 
 
 def test_a_verdict_stands_whatever_slurm_knows_of_it(tmp_path: Path) -> None:
-    seen = Host(tmp_path, said.SILENT).bring("told", verdict="failed", reason="x")
+    seen = Host(tmp_path, said.SILENT).bring("judged", verdict="failed", reason="x")
     assert not seen["changed"]
     assert seen["said"].startswith("it does not answer on this host: slurm_load_node error")
 
@@ -114,7 +114,7 @@ def test_a_run_drains_and_takes_back(host: Host) -> None:
     assert host.note is not None
     assert host.bring("left")["jobs"] == seen["jobs"]
     assert host.bring("resumed")["said"] == "taken back"
-    assert [told[0] for told in host.told] == ["state=drain", "state=undrain"]
+    assert [update[0] for update in host.updates] == ["state=drain", "state=undrain"]
     assert host.note is None
 
 
@@ -138,7 +138,7 @@ def test_the_next_run_takes_back_what_a_killed_one_has_drained(host: Host) -> No
     host.shown = RUN.replace("MIXED", "DOWN")
     host.bring("resumed")
     # Up before, and down by our reboot.
-    assert host.told[-1] == ["state=resume"]
+    assert host.updates[-1] == ["state=resume"]
 
 
 def test_a_node_that_was_down_stays_down(tmp_path: Path) -> None:
@@ -146,14 +146,14 @@ def test_a_node_that_was_down_stays_down(tmp_path: Path) -> None:
     host.bring("drained", reason="x")
     host.shown = RUN.replace("MIXED", "DOWN")
     host.bring("resumed")
-    assert host.told[-1] == ["state=undrain"]
+    assert host.updates[-1] == ["state=undrain"]
 
 
 def test_a_run_leaves_an_administrators_drain(tmp_path: Path) -> None:
     host = Host(tmp_path, said.ADMINS)
     assert host.bring("drained", reason="x")["said"].startswith("drained already by root")
     assert host.bring("resumed")["said"] == "stays drained: disk (admin)=x y"
-    assert (host.told, host.note) == ([], None)
+    assert (host.updates, host.note) == ([], None)
 
 
 def test_a_run_that_slurm_does_not_answer_stops(tmp_path: Path) -> None:
@@ -164,9 +164,9 @@ def test_a_run_that_slurm_does_not_answer_stops(tmp_path: Path) -> None:
 
 
 def test_check_mode_tells_nobody(host: Host) -> None:
-    for state in ("told", "drained", "left", "resumed"):
+    for state in ("judged", "drained", "left", "resumed"):
         host.bring(state, check_mode=True, verdict="failed")
-    assert (host.told, host.note) == ([], None)
+    assert (host.updates, host.note) == ([], None)
 
 
 # the plan and its rules
@@ -196,7 +196,7 @@ def test_a_change_of_the_driver_waits_for_jobs(host: Host) -> None:
     }  # fmt: skip
     assert seen["pids"] == {714: "1"}
     facts = {"preflight": {"slurm_drain": seen}}
-    ((message, hint),) = jobs_first.told(facts, [], {"slurm_drain_patience": 60}, ROW)
+    ((message, hint),) = jobs_first.drained_first(facts, [], {"slurm_drain_patience": 60}, ROW)
     assert "gpu01 is drained first, and these jobs end: job 1 of ada (train) until" in message
     assert hint == "the run waits at most 60 s (slurm_drain_patience)"
 
@@ -220,7 +220,7 @@ def test_slurms_silence_stops_a_change_of_the_driver(tmp_path: Path) -> None:
     facts = {"preflight": {"slurm_drain": seen}}
     ((message, _hint),) = jobs_first.silent(facts, [], {}, ROW)
     assert message.startswith("the NVIDIA driver is changed, and Slurm does not say whose jobs")
-    assert jobs_first.told(facts, [], {}, ROW) == []
+    assert jobs_first.drained_first(facts, [], {}, ROW) == []
 
 
 def test_a_process_of_no_job_is_still_in_the_way() -> None:
@@ -313,7 +313,7 @@ def test_a_damaged_note_counts_as_one(host: Host) -> None:
     assert host.note == {}
     host.shown = RUN
     host.bring("resumed")
-    assert host.told == [["state=undrain"]]
+    assert host.updates == [["state=undrain"]]
     assert not path.exists()
 
 

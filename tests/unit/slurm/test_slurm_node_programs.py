@@ -33,7 +33,7 @@ class Slurm:
         self.shown, self.log = shown, log
         self.smi = smi or "2, GPU-aa\n3, GPU-bb\n"
         self.work = ""
-        self.told: list[list[str]] = []
+        self.updates: list[list[str]] = []
 
     def __call__(self, argv: list[str], _patience: float) -> tuple[int, str, str]:
         if argv[0] == "nvidia-smi":
@@ -41,7 +41,7 @@ class Slurm:
         if argv[:2] == ["scontrol", "show"]:
             return (0, self.shown, "") if self.shown != said.SILENT else (1, "", said.SILENT)
         if argv[:2] == ["scontrol", "update"]:
-            self.told.append(argv[2:])
+            self.updates.append(argv[2:])
             return 0, "", ""
         if argv[:2] == ["scontrol", "listpids"]:
             return 0, said.LISTPIDS, ""
@@ -144,25 +144,25 @@ def test_a_drain_of_somebody_elses_is_left_alone() -> None:
     for kind in (words.ACCEPTANCE, words.HEALTH, words.RUN):
         assert not node.drain("gpu01", kind, "x", slurm)["done"]
         assert not node.lift("gpu01", kind, call=slurm)["done"]
-    assert slurm.told == []
+    assert slurm.updates == []
 
 
 def test_each_lifts_its_own_drain_alone() -> None:
     slurm = Slurm(said.OURS)
     assert not node.lift("gpu01", words.HEALTH, words.RUN, call=slurm)["done"]
     assert node.lift("gpu01", words.ACCEPTANCE, call=slurm)["done"]
-    assert slurm.told == [["nodename=gpu01", "state=undrain"]]
+    assert slurm.updates == [["nodename=gpu01", "state=undrain"]]
 
 
 def test_an_acceptance_says_more_than_a_quick_check() -> None:
     slurm = Slurm(said.OF_PROLOG)
     assert not node.drain("gpu01", words.RUN, "the driver", slurm)["done"]
     assert node.drain("gpu01", words.ACCEPTANCE, "GPU 0 is lost", slurm)["done"]
-    assert slurm.told[0][2] == "reason=provision: acceptance: GPU 0 is lost"
+    assert slurm.updates[0][2] == "reason=provision: acceptance: GPU 0 is lost"
     # The same reason is not set twice: each time is a new drain to whoever looks.
     slurm = Slurm(said.OURS)
     assert not node.drain("gpu01", words.ACCEPTANCE, "GPU 1 has Xid 79", slurm)["done"]
-    assert slurm.told == []
+    assert slurm.updates == []
 
 
 def test_a_node_that_went_down_meanwhile_is_resumed_only_where_it_was_up() -> None:
@@ -170,7 +170,7 @@ def test_a_node_that_went_down_meanwhile_is_resumed_only_where_it_was_up() -> No
     slurm = Slurm(shown)
     node.lift("gpu01", words.RUN, call=slurm)
     node.lift("gpu01", words.RUN, also_down=True, call=slurm)
-    assert [told[1] for told in slurm.told] == ["state=undrain", "state=resume"]
+    assert [update[1] for update in slurm.updates] == ["state=undrain", "state=resume"]
 
 
 def test_silence_is_said() -> None:
@@ -191,7 +191,7 @@ def test_silence_is_said() -> None:
 def test_a_node_whose_gpus_are_not_well_is_drained(smi: str, why: str) -> None:
     slurm = Slurm(smi=smi)
     assert health.check(SETTINGS, slurm) == "drained: " + why
-    assert slurm.told == [["nodename=gpu01", "state=drain", "reason=provision: health: " + why]]
+    assert slurm.updates == [["nodename=gpu01", "state=drain", "reason=provision: health: " + why]]
 
 
 def test_a_fatal_xid_drains_and_a_programs_own_does_not() -> None:
@@ -223,7 +223,7 @@ def test_health_takes_back_what_it_has_drained_and_nothing_else() -> None:
     for shown in (said.OURS, said.OURS.replace("acceptance", "run"), said.ADMINS, said.IDLE):
         slurm = Slurm(shown)
         assert health.check(SETTINGS, slurm) == "well"
-        assert slurm.told == []
+        assert slurm.updates == []
 
 
 def test_health_takes_nothing_back_while_a_run_has_the_node(
@@ -234,7 +234,7 @@ def test_health_takes_nothing_back_while_a_run_has_the_node(
     (tmp_path / "slurm-drain.json").write_text("{}")
     slurm = Slurm(said.OURS.replace("acceptance", "health"))
     assert health.check(SETTINGS, slurm) == "well, but a run has the node for itself"
-    assert slurm.told == []
+    assert slurm.updates == []
     (tmp_path / "slurm-drain.json").unlink()
     assert health.check(SETTINGS, slurm) == "taken back"
 
@@ -280,7 +280,7 @@ def test_a_job_begins_where_its_gpu_is_free(processes: Processes) -> None:
     slurm = Slurm()
     assert job.prolog(said.PROLOG, SETTINGS, slurm, settled=0) is None
     assert job.prolog({"SLURM_JOB_ID": "4"}, SETTINGS, slurm, settled=0) is None
-    assert slurm.told == []
+    assert slurm.updates == []
 
 
 @pytest.mark.parametrize("name", ["nvidia-persiste", "nvidia-smi", "Xorg"])
@@ -314,7 +314,7 @@ def test_a_gpu_in_use_outside_of_the_job_refuses_it(processes: Processes) -> Non
     assert wrong is not None
     assert wrong.startswith("in use outside of job 4: pid 21 of ")
     assert "(python train.py) on GPU 3; pid 714 of" in wrong
-    assert slurm.told == [
+    assert slurm.updates == [
         ["nodename=gpu01", "state=drain", words.reason(words.PROLOG, wrong).join(["reason=", ""])]
     ]
 
@@ -338,7 +338,7 @@ def test_a_gpu_that_does_not_answer_refuses_the_job() -> None:
     slurm = Slurm(smi="2, GPU-aa\n")
     wrong = job.prolog(said.PROLOG, SETTINGS, slurm, settled=0)
     assert wrong == "GPU 3 does not answer: No devices"
-    assert slurm.told[0][2] == "reason=provision: prolog: " + wrong
+    assert slurm.updates[0][2] == "reason=provision: prolog: " + wrong
 
 
 def test_a_driver_that_is_well_is_asked_once_for_all_gpus_of_a_job() -> None:
@@ -368,7 +368,7 @@ def test_an_epilog_names_what_is_left_and_ends_nothing(
     assert wrong is not None
     assert wrong.startswith("left by job 4: pid 41 of ")
     assert "42" not in wrong  # another job's, which shares the GPU
-    assert slurm.told[0][2] == "reason=provision: epilog: " + wrong
+    assert slurm.updates[0][2] == "reason=provision: epilog: " + wrong
     processes.add(43, 3)
     assert "in use after job 4" in (job.epilog(said.PROLOG, SETTINGS, slurm, settled=0) or "")
 
@@ -377,7 +377,7 @@ def test_an_epilog_of_a_clean_job_says_nothing(processes: Processes) -> None:
     processes.add(41, 2)
     slurm = Slurm()
     assert job.epilog(said.PROLOG, SETTINGS, slurm, settled=0) is None
-    assert slurm.told == []
+    assert slurm.updates == []
 
 
 def test_a_file_of_that_name_is_not_the_device(

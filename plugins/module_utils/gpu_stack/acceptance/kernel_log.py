@@ -8,7 +8,7 @@ may have any byte but a slash, and so look like another line or colour a termina
   message is indented by journalctl and by dmesg, so that it begins no line here. `dmesg --notime`,
   `--syslog` and `--force-prefix` do not keep them apart: their output must not be read here.
 - Lines end at a line feed and nowhere else; str.splitlines ends them at a form feed too.
-- Of an Xid's message, `told` are the words that can only be the driver's.
+- Of an Xid's message, `own` are the words that can only be the driver's.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ DRIVER = "NVRM: "
 LENGTH = 400
 
 # time: seconds since 1970, None where the log has only those since the boot or no time zone.
-# address: as 0000:17:00.0. message: what a person may read. told: its words that are surely the
+# address: as 0000:17:00.0. message: what a person may read. own: its words that are surely the
 # driver's, for a program to judge by. pid: of the process, None where the driver names none. part:
 # of the card, as "GPC 1, TPC 3", with the MIG instance that counts them; None where it names none.
-Xid = collections.namedtuple("Xid", "time address number message told pid part")
+Xid = collections.namedtuple("Xid", "time address number message own pid part")
 
 # None where the log does not say it.
 Card = collections.namedtuple("Card", "uuid serial")
@@ -82,7 +82,7 @@ FALLEN_OFF_WORDS = "GPU has fallen off the bus."
 def xids(text: str) -> list[Xid]:
     """The Xids in what journalctl (JOURNAL) or dmesg print, in their order.
 
-    A lost card may be told without one: that counts as Xid 79, once.
+    A lost card may be logged without one: that counts as Xid 79, once.
     """
     found: list[tuple[Xid, bool]] = []
     lines = text.split("\n")
@@ -97,13 +97,13 @@ def xids(text: str) -> list[Xid]:
             continue
         lost = _LOST.match(words) or _missing(words, lines[place + 1 : place + 3])
         if lost is not None:
-            told = (lost.group(1), "", str(FALLEN_OFF), FALLEN_OFF_WORDS)
-            found.append((_xid(match, *told), False))
+            fields = (lost.group(1), "", str(FALLEN_OFF), FALLEN_OFF_WORDS)
+            found.append((_xid(match, *fields), False))
     return list(_once(found))
 
 
 def _once(found: list[tuple[Xid, bool]]) -> Iterator[Xid]:
-    """Without lost cards that are told without an Xid, where one tells it or it was told before."""
+    """Leaves out a lost card that was logged without an Xid and is known from another message."""
     lost = {xid.address for xid, real in found if real and xid.number == FALLEN_OFF}
     for xid, real in found:
         if real or xid.address not in lost:
@@ -113,7 +113,7 @@ def _once(found: list[tuple[Xid, bool]]) -> Iterator[Xid]:
 
 
 def cards(text: str) -> dict[str, Card]:
-    """UUID and serial number by address, as far as the driver has told them at a first Xid.
+    """UUID and serial number by address, as far as the driver has logged them at a first Xid.
 
     The line with the serial number names no card: it belongs to the line before it, and where two
     cards were named in a row, to neither.
@@ -147,7 +147,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _missing(words: str, after: list[str]) -> re.Match[str] | None:
-    """The match of the first line of three that tell of a card that does not answer."""
+    """The match of the first line of three about a card that does not answer."""
     match = _MISSING.match(words)
     if match is None or len(after) < len(_MISSING_REST):
         return None
@@ -160,11 +160,11 @@ def _missing(words: str, after: list[str]) -> re.Match[str] | None:
 
 def _xid(line: re.Match[str], address: str, instance: str, number: str, rest: str | None) -> Xid:
     rest = rest or ""
-    told = _told(rest)
-    process, part = _PROCESS.match(rest), _PART.search(told)
+    own = _own(rest)
+    process, part = _PROCESS.match(rest), _PART.search(own)
     pid = None if process is None or not process.group(1).isdigit() else int(process.group(1))
     return Xid(
-        _time(line), _normal(address), int(number), _printable(rest), _printable(told), pid,
+        _time(line), _normal(address), int(number), _printable(rest), _printable(own), pid,
         part and " ".join([*instance.split(), part.group(1)]),
     )  # fmt: skip
 
@@ -181,7 +181,7 @@ def _time(line: re.Match[str]) -> float | None:
     return None
 
 
-def _told(rest: str) -> str:
+def _own(rest: str) -> str:
     """The message without the process; nothing where its name's end can't be found."""
     if rest.startswith(_NOBODY):
         return rest[len(_NOBODY) :]

@@ -81,15 +81,15 @@ def strangers(context: Context, uuids: list[str]) -> dict[str, str]:
         # named again it is a process that can't be seen from here.
         time.sleep(SETTLED)
         found = _strangers(context, uuids)
-    told = {}
+    at_work = {}
     for uuid, entry in found.items():
         if entry is None:
             word: str | None = words.UNSAID
         else:
             word = words.in_use([_user(context, pid) for pid in entry])
         if word:
-            told[uuid] = word
-    return told
+            at_work[uuid] = word
+    return at_work
 
 
 def _strangers(context: Context, uuids: list[str]) -> dict[str, list[int] | None]:
@@ -117,7 +117,7 @@ def _ours(context: Context, pid: int) -> bool:
 def kernel(context: Context) -> dict[str, Any] | None:
     """{xids, cards} of the kernel's log of this boot; None where that can't be read.
 
-    xids: [{time, pci, number, message, told, pid, part}]; cards: {address: {uuid, serial}} of
+    xids: [{time, pci, number, message, own, pid, part}]; cards: {address: {uuid, serial}} of
     those that the driver named there.
     """
     text = _log(context)
@@ -127,7 +127,7 @@ def kernel(context: Context) -> dict[str, Any] | None:
         "xids": [
             {
                 "time": xid.time, "pci": xid.address, "number": xid.number,
-                "message": xid.message, "told": xid.told, "pid": xid.pid, "part": xid.part,
+                "message": xid.message, "own": xid.own, "pid": xid.pid, "part": xid.part,
             }
             for xid in kernel_log.xids(text)
         ],

@@ -80,7 +80,7 @@ def read(library: Library, handle: ctypes.c_void_p) -> dict[str, Any]:
     """KEYS of one GPU. Raises NvmlError for a lost one.
 
     recovery: nvmlDeviceGpuRecoveryAction_t (565); repairs: {channel, tpc}, whether one waits (580);
-    sram: {exceeded, parity_ever, secded_ever} (535; root alone is told); banks: {max, high,
+    sram: {exceeded, parity_ever, secded_ever} (535; for root alone); banks: {max, high,
     partial, low, none} (455); unrepairable: 1 where memory can't be repaired (590, and 580.159
     already).
     """

@@ -29,13 +29,13 @@ SILENCE = 180
 DAY = 24 * 3600
 
 
-def verdict(number: int, told: str) -> Verdict:
-    """The verdict of an Xid whose message has these words of the driver's own. Pure."""
+def verdict(number: int, own: str) -> Verdict:
+    """The verdict of an Xid whose message has the words `own` of the driver's. Pure."""
     if number not in XIDS:
         return UNKNOWN
     usual = Verdict(*XIDS[number])
     for words, severity, action in XID_SAYS.get(number, ()):
-        if words in told:
+        if words in own:
             return Verdict(usual.name, severity, action)
     return usual
 

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 _PLACES = [(20, apt)] + [(one.doctor, MODULES[one.name]) for one in COMPONENTS if one.doctor]
 _MODULES = [module for _place, module in sorted(_PLACES, key=lambda placed: placed[0])]
 CASES = tuple(case for module in _MODULES for case in module.CASES)
-# What a host can be seen to have, by the case's id. A case that is not here is told by a log alone.
+# What a host can be seen to have, by the case's id. Any other case shows in a log alone.
 CHECKS = {name: check for module in _MODULES for name, check in module.CHECKS.items()}
 # The safe fixes: (facts, clues) -> {"components": [...]} for a run, or a step of the tasks.
 FIXES = {name: fix for module in _MODULES for name, fix in module.FIXES.items()}
 
 CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 
-# Why the driver may not answer; its silence is told where none of them is.
+# Why the driver may not answer; its silence is a finding of its own without any of these.
 REASONS = {
     *("driver-mismatch", "nouveau-loaded", "nouveau-initramfs", "headers-missing"),
     *("driver-gone-after-kernel", "dkms-gpl-symbol", "dkms-compiler", "dkms-failed"),

@@ -35,7 +35,7 @@ def xid(gpu: dict[str, Any]) -> dict[str, Any]:
     if not events:
         return ok("no Xid since the host booted")
     evidence = [_line(event) for event in events[-SHOWN:]]
-    verdicts = [(event, xids.verdict(event["number"], event["told"])) for event in events]
+    verdicts = [(event, xids.verdict(event["number"], event["own"])) for event in events]
     judged = [pair for pair in verdicts if pair[1].severity in STATES]
     if not judged:
         return _of_programs(gpu, evidence)
@@ -80,7 +80,7 @@ def _weight(verdict: xids.Verdict) -> tuple[bool, int]:
 
 
 def _line(event: dict[str, Any]) -> str:
-    name = xids.verdict(event["number"], event["told"]).name
+    name = xids.verdict(event["number"], event["own"]).name
     return "Xid {0} ({1}): {2}".format(event["number"], name, event["message"])
 
 

@@ -165,31 +165,33 @@ def _together(facts: dict[str, Any]) -> dict[str, Any]:
         return broken
     work = facts["work"]
     answer, order = work["host"]["mirrored"]["facts"], work["host"]["mirrored"]["order"]
-    told = "loss differs by {0:.1g}, weights by {1:.1g} from one device's after 100 steps".format(
-        answer["loss"], answer["weights"]
+    difference = (
+        "loss differs by {0:.1g}, weights by {1:.1g} from one device's after 100 steps".format(
+            answer["loss"], answer["weights"]
+        )
     )
     if answer["replicas"] != len(order):
         reason = "{0} of {1} GPUs train in sync".format(answer["replicas"], len(order))
-        return finding(FAILED, reason, [told], action="configure", how=computing.STACK)
+        return finding(FAILED, reason, [difference], action="configure", how=computing.STACK)
     named = sorted({*_outside(answer), *_odd(answer)})
     if named:
         # The rest follows from it.
         cards = ", ".join("GPU " + order[place] for place in named)
-        return measured("see {0}: {1}".format(cards, told))
+        return measured("see {0}: {1}".format(cards, difference))
     if any(not part <= APART for part in answer["apart"]):
         cards = " and ".join("GPU " + index for index in order)
         reason = "after 100 steps the weights of {0} are not the same".format(cards)
         how = "reset them; where it comes again, train each with another card to see which it is"
-        return finding(FAILED, reason, [told], action="reset", how=how, threshold=APART,
+        return finding(FAILED, reason, [difference], action="reset", how=how, threshold=APART,
                        source=SOURCE)  # fmt: skip
     limit = AGREE[work["kind"]]
     if not (answer["loss"] <= limit and answer["weights"] <= limit):
         reason = "training on {0} GPUs comes to another end than on one: {1}".format(
-            len(order), told
+            len(order), difference
         )
         return finding(FAILED, reason, action="configure", how=TOGETHER, threshold=limit,
                        source=SOURCE)  # fmt: skip
-    words = "training on {0} is one training: {1}".format(len(order), told)
+    words = "training on {0} is one training: {1}".format(len(order), difference)
     first = work["host"]["mirrored"].get("first")
     if first and not first["error"]:
         reason = "{0}; wrong once, and right when tried again".format(words)
@@ -224,7 +226,7 @@ def culprit(answer: dict[str, Any] | None, kind: str | None) -> str | None:
     """The index of the one card without which training is right on all others; else None.
 
     `answer`: of all cards, whose `without` has {index: the answer of all cards but that one}. Two
-    cards of which either may be left out are not told from what lies between them.
+    cards of which either may be left out can't be told from the link between them.
     """
     tried = (answer or {}).get("without") or {}
     if not answer or sorted(tried) != sorted(answer["order"]):

@@ -37,7 +37,7 @@ def teach(
                 if found is not None:
                     row = {"gpu": subject.gpu, "at": at, "finding": found}
                     judged.setdefault(subject.host, []).append(row)
-    for host, row in power_limits.told(verdicts):
+    for host, row in power_limits.differing(verdicts):
         judged.setdefault(host, []).append(row)
     return judged
 

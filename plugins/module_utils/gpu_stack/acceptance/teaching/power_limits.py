@@ -1,7 +1,7 @@
-"""A power limit in which a card differs from its like: told, and never held against it.
+"""A power limit in which a card differs from its like: reported, never a fault.
 
 A lower power limit is somebody's choice more often than a mistake. Cards of another limit are not
-compared in their speed, so that it is said here why.
+compared in their speed: this says why.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CHECK = "power"
 
 
-def told(verdicts: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+def differing(verdicts: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
     """[(host, row of `teach`)] of cards whose power limit is not that of most like cards."""
     groups: dict[Any, list[tuple[str, int, dict[str, Any]]]] = {}
     for host, verdict in verdicts.items():

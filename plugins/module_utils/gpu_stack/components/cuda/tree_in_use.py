@@ -36,7 +36,7 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         changed = True
         # --force: what is in the link's place may be a file of somebody's.
         _alternatives(["--force", "--set", "cuda", prefix], check_mode)
-    return {"changed": changed, "gcc": _platforms_gcc(), "told": told(prefix)}
+    return {"changed": changed, "gcc": _platforms_gcc(), "host_compiler": profile_compiler(prefix)}
 
 
 def _is_known(prefix: str) -> bool:
@@ -68,7 +68,7 @@ def _platforms_gcc() -> str:
     return answer.out.strip() if answer.rc == 0 else ""
 
 
-def told(prefix: str) -> int:
+def profile_compiler(prefix: str) -> int:
     """The major version of the gcc and g++ that nvcc's profile names; 0 where that is not whole."""
     place = f"{prefix}/host-compiler"
     line = f"compiler-bindir = {place}"

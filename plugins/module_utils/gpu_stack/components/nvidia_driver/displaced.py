@@ -31,14 +31,14 @@ def unplanned(
     drivers = [entry for entry in removed if driver_method.DRIVER.match(entry[0])]
     # Another rule names those, with the same way out.
     foreign = preflight.get("foreign") or []
-    told = [entry for entry in drivers if entry[0] not in foreign]
-    if not told:
+    replaced = [entry for entry in drivers if entry[0] not in foreign]
+    if not replaced:
         return drivers, []
     message = "parts of another NVIDIA driver cannot stay beside the lock's versions: "
     hint = "nvidia_driver_switch: switch lets the run remove them; or apt-get remove " + (
-        " ".join(entry[0] for entry in told)
+        " ".join(entry[0] for entry in replaced)
     )
-    return drivers, [(message + some_packages(told), hint)]
+    return drivers, [(message + some_packages(replaced), hint)]
 
 
 def differ(component: str, state: State, options: Options) -> Changes:

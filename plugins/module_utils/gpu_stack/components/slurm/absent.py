@@ -41,10 +41,10 @@ def why_not(context: Context, noted: dict[str, Any], staying: Sequence[str]) -> 
     found, unknown = jobs.at_work(context.run, "" if controls else name)
     if not found and not steps:
         return ""
-    told = (
+    what = (
         jobs.words(found) if found else f"{steps} job steps ({unknown or 'see scontrol listpids'})"
     )
-    return f"{told}: run again when they have ended; none is ever ended for you"
+    return f"{what}: run again when they have ended; none is ever ended for you"
 
 
 def at_work(context: Context) -> int:

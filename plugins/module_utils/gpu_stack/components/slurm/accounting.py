@@ -55,6 +55,6 @@ def _until(command: list[str], who: str) -> None:
         if answer.rc == 0:
             return
         if time.time() > until:
-            told = services.complaint("slurmdbd") or (answer.err or answer.out).strip()[-300:]
-            raise RefusalError(f"{who} does not answer: {told}")
+            message = services.complaint("slurmdbd") or (answer.err or answer.out).strip()[-300:]
+            raise RefusalError(f"{who} does not answer: {message}")
         time.sleep(0.5)

@@ -69,7 +69,7 @@ def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
     given: the parts of the hosts that are brought together with it, each with the release of its
     Slurm; the configuration has them all after the first of them.
 
-    RefusalError where this one can't be a node; another's fault is told when it is its turn.
+    RefusalError where this one can't be a node; another host's fault is reported in its own turn.
     """
     with records.alone():
         context = Context()

@@ -88,8 +88,8 @@ def _open_to_jobs(context: Context, part: dict[str, Any] | None) -> list[str]:
 
 def _stopped(context: Context, units: list[str]) -> list[str]:
     """Those of the services that do not run."""
-    told = context.run(["systemctl", "is-active", *units]).out.split("\n")
-    states = [line.strip() for line in told if line.strip()]
+    lines = context.run(["systemctl", "is-active", *units]).out.split("\n")
+    states = [line.strip() for line in lines if line.strip()]
     if len(states) != len(units):
         return list(units)
     return [unit for at, unit in enumerate(units) if states[at] != "active"]
@@ -148,8 +148,8 @@ def _of_part(state: State, others: list[Any]) -> list[tuple[str, Any, Any, str]]
         return []
     if "error" in said:
         # What is wrong on this host itself is another line of the plan.
-        told, _cure = nodes.why(said)
-        return [] if others else [(item, "unknown", "registered", told)]
+        reason, _cure = nodes.why(said)
+        return [] if others else [(item, "unknown", "registered", reason)]
     other = nodes.unlike(said, noted)
     if other:
         return [(item, other, hardware.words(noted), "slurmctld has other words of it")]

@@ -218,10 +218,10 @@ def slurm_releases(facts: Facts) -> Clues:
 
 
 def slurmctld_silent(facts: Facts) -> Clues:
-    told = _said(facts).get("error", "")
+    error = _said(facts).get("error", "")
     clues = [clue("slurmctld.service does not run here")] if _stopped(facts, "slurmctld") else []
-    if "Unable to contact" in told or told.startswith("slurmctld does not answer"):
-        clues.append(clue("scontrol show node: " + told))
+    if "Unable to contact" in error or error.startswith("slurmctld does not answer"):
+        clues.append(clue("scontrol show node: " + error))
     return clues
 
 

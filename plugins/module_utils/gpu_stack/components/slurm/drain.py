@@ -1,6 +1,6 @@
-"""What a run tells Slurm of a host: a verdict, that it is to be drained, that it is free again.
+"""Drains a node of Slurm's for a verdict or for a run, and takes it back.
 
-A drain of a run's is noted on the host before Slurm is told, so that the next run takes back what
+A run notes its drain on the host before it asks Slurm for it, so that the next run takes back what
 one that was killed has drained.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...host.context import Result
 
 NOTE = node.RUNS
-TOLD, DRAINED, LEFT, RESUMED = "told", "drained", "left", "resumed"
+JUDGED, DRAINED, LEFT, RESUMED = "judged", "drained", "left", "resumed"
 INSTALLED = "installed"
 SHOWN = 5
 
@@ -54,12 +54,12 @@ def bring(context: Context, params: dict[str, Any], check_mode: bool) -> dict[st
     name = node_of(context)
     if name is None:
         return {"changed": False, "node": "", "jobs": [], "said": "it is no node of Slurm's"}
-    act = {TOLD: _tell, DRAINED: _drain, LEFT: _left, RESUMED: _resume}[params["state"]]
+    act = {JUDGED: _judge, DRAINED: _drain, LEFT: _left, RESUMED: _resume}[params["state"]]
     try:
         return dict(act(context, name, params, check_mode), node=name)
     except node.SilentError as error:
         said = silence(str(error))
-        if params["state"] == TOLD:
+        if params["state"] == JUDGED:
             # A verdict stands whatever Slurm knows of it.
             return {"changed": False, "node": name, "jobs": [], "said": said}
         raise RefusalError("Slurm: " + said) from None
@@ -91,7 +91,7 @@ def _note(context: Context, content: dict[str, Any] | None) -> None:
     managed_files.bring(context, [managed_files.Entry(NOTE, text, 0o644, directory=True)])
 
 
-def _tell(context: Context, name: str, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _judge(context: Context, name: str, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Drains for a verdict `failed`; takes back for another what an acceptance has drained."""
     call = asker(context.run)
     failed = params["verdict"] == FAILED

@@ -94,8 +94,8 @@ def gpus(context: Context) -> list[dict[str, str]]:
             found.append((int(minor.group(1)), type_of(model.group(1))))
     if not found and platform.simulated_gpu(context):
         # Nothing pretends to be a loaded driver; the files are the lab's.
-        told = platform.os_release(context.read(platform.SIMULATED) or "")
-        kind = type_of(told.get("name", ""))
+        simulated = platform.os_release(context.read(platform.SIMULATED) or "")
+        kind = type_of(simulated.get("name", ""))
         found = [(gpu["index"], kind) for gpu in platform.gpus(context)]
     return [{"type": kind, "file": f"/dev/nvidia{minor}"} for minor, kind in sorted(found)]
 

@@ -33,6 +33,6 @@ def at_work(run: Callable[[list[str]], Result], node: str = "") -> tuple[list[di
 
 def words(jobs: Sequence[dict[str, Any]]) -> str:
     """Jobs for people, the first of them."""
-    told = ["job {id} of {user} on {nodes}".format(**job) for job in jobs[:4]]
+    shown = ["job {id} of {user} on {nodes}".format(**job) for job in jobs[:4]]
     more = " and {0} more".format(len(jobs) - 4) if len(jobs) > 4 else ""
-    return ", ".join(told) + more
+    return ", ".join(shown) + more

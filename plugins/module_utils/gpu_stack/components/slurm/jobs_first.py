@@ -61,7 +61,7 @@ def silent(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Rea
     ]
 
 
-def told(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
+def drained_first(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     seen = facts["preflight"].get("slurm_drain") or {}
     if not (seen.get("drain") or {}).get("needed") or seen.get("silent"):
         return []

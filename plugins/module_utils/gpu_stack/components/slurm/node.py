@@ -47,9 +47,9 @@ def files(context: Context, options: Options, own_part: dict[str, Any]) -> dict[
     """{path: text} of what slurmd is started with on a host of this part."""
     host = wishes.host(options)
     name, own = host["name"], hardware.hostname(context)
-    told = configuration.slurmd_environment(name, own, host["controller_address"])
+    environment = configuration.slurmd_environment(name, own, host["controller_address"])
     return {
-        paths.SLURMD_ENVIRONMENT: told,
+        paths.SLURMD_ENVIRONMENT: environment,
         paths.SLURMD_DROP_IN: configuration.slurmd_drop_in(own_part),
     }
 

@@ -56,8 +56,8 @@ def ask(run: Run, name: str) -> dict[str, Any]:
     """{state, marks, silent, gres, cpus, memory, reason, by, partitions, version}, or {error}."""
     answer = run(["timeout", PATIENCE, "scontrol", "-o", "show", "node", name])
     if answer.rc:
-        told = (answer.err or answer.out).strip()
-        return {"error": told[-300:] or "slurmctld does not answer"}
+        message = (answer.err or answer.out).strip()
+        return {"error": message[-300:] or "slurmctld does not answer"}
     return parse(answer.out)
 
 
@@ -109,14 +109,14 @@ def is_drained(said: dict[str, Any]) -> bool:
 
 def why(said: dict[str, Any]) -> tuple[str, str]:
     """(what is wrong with a node that takes no jobs, what to do)."""
-    told = said.get("error") or said.get("reason") or ""
+    message = said.get("error") or said.get("reason") or ""
     for mark, words, cure in CURES:
-        if mark in told:
-            return f"{words} ({told})", cure
+        if mark in message:
+            return f"{words} ({message})", cure
     if "error" in said:
-        return told, "`systemctl status slurmctld` on the controller, munge on both"
+        return message, "`systemctl status slurmctld` on the controller, munge on both"
     state = "+".join([said["state"].lower(), *(mark.lower() for mark in said["marks"])])
     if said["silent"]:
         return f"it is {state} and does not answer", CURES[4][2]
     resume = "scontrol update nodename=NAME state=resume, when that is cured"
-    return f"it is {state}: {told or 'nobody said why'}", resume
+    return f"it is {state}: {message or 'nobody said why'}", resume

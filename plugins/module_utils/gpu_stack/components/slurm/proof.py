@@ -89,10 +89,10 @@ def _tried(said: dict[str, Any], part: dict[str, Any]) -> str:
     closed = hardware.closed(part)
     answer = run_program([*command, "/usr/bin/python3", "-I", "-c", OPENS, *files, *closed])
     if answer.rc:
-        told = (answer.err or answer.out).strip()[-400:]
-        if said["state"] != "IDLE" and any(word in told for word in BUSY):
+        message = (answer.err or answer.out).strip()[-400:]
+        if said["state"] != "IDLE" and any(word in message for word in BUSY):
             return "not tried: all that it has is at work"
-        raise RefusalError("a job on {0} fails: {1}".format(part["name"], told))
+        raise RefusalError("a job on {0} fails: {1}".format(part["name"], message))
     try:
         seen = json.loads(answer.out.strip().splitlines()[-1])
     except (IndexError, ValueError):

@@ -139,7 +139,7 @@ RULES = (
     *rules_of(
         "nvidia_driver",
         stops={"slurm-silent": jobs_first.silent},
-        warns={"slurm-drain": jobs_first.told},
+        warns={"slurm-drain": jobs_first.drained_first},
     ),
     *rules_of("gpu_workspace", stops={"workspace-slurm": slurm_gpus}),
 )

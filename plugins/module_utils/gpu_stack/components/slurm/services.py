@@ -13,8 +13,8 @@ def systemctl(*words: str) -> None:
     answer = run_program(["systemctl", *words], 120)
     if answer.rc:
         unit = words[-1].partition(".")[0]
-        told = complaint(unit) or (answer.err or answer.out).strip()[-300:]
-        raise RefusalError("systemctl {0}: {1}".format(" ".join(words), told))
+        message = complaint(unit) or (answer.err or answer.out).strip()[-300:]
+        raise RefusalError("systemctl {0}: {1}".format(" ".join(words), message))
 
 
 def complaint(unit: str) -> str:
@@ -22,8 +22,8 @@ def complaint(unit: str) -> str:
     command = ["journalctl", "-u", unit, "-n", "80", "-o", "cat", "--no-pager"]
     for line in reversed(run_program(command, 30).out.splitlines()):
         if "fatal:" in line:
-            told: str = line.partition("fatal:")[2].strip()
-            return told
+            message: str = line.partition("fatal:")[2].strip()
+            return message
     return ""
 
 
@@ -41,8 +41,8 @@ def answers(patience: float) -> bool:
     """Whether slurmctld answers within so many seconds."""
     until = time.time() + patience
     while True:
-        told = run_program(["timeout", "5", "scontrol", "ping"], 10).out
-        if " is UP" in told or " at UP" in told or "UP/" in told:
+        message = run_program(["timeout", "5", "scontrol", "ping"], 10).out
+        if " is UP" in message or " at UP" in message or "UP/" in message:
             return True
         if time.time() > until or not is_active("slurmctld"):
             return False
