@@ -115,7 +115,9 @@ def converged(run: Run, host: str, plan: Plan, checked: bool | None = None) -> l
     worked = [name for name, part in (entry.get("components") or {}).items() if part["changed"]]
     said += _same("roles changed something", roles, worked)
     left = [one for one in entry.get("left") or [] if one.get("selected", True)]
-    said += _same("changes were left", [], [f"{one['component']}: {one['item']}" for one in left])
+    said += _same(
+        "changes were left", [], [f"{change['component']}: {change['item']}" for change in left]
+    )
     if entry.get("failure"):
         said.append(f"the run failed: {entry['failure']['message']}")
     if checked is not None and checked != bool(entry.get("checks")):
@@ -154,7 +156,11 @@ def _looked_once(run: Run, host: str) -> list[str]:
 def _changes(run: Run, host: str) -> list[str]:
     """The selected changes of the plan, as "component: item"."""
     changes = run.host(host).get("changes") or []
-    return [f"{one['component']}: {one['item']}" for one in changes if one.get("selected", True)]
+    return [
+        f"{change['component']}: {change['item']}"
+        for change in changes
+        if change.get("selected", True)
+    ]
 
 
 def _flat(plan: Plan) -> list[str]:

@@ -68,7 +68,7 @@ def judge(
     if missing:
         return missing
     if again:
-        more = [one["item"] for one in entry["changes"] if one["component"] != "receipt"]
+        more = [change["item"] for change in entry["changes"] if change["component"] != "receipt"]
         wrong = [f"changed again: {', '.join(more[:5])}"] if more else []
         return wrong + [f"in the way: {blocker['message']}" for blocker in entry["blockers"]]
     checks = {check["id"]: check["result"] for check in entry.get("checks") or []}

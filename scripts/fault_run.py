@@ -92,13 +92,13 @@ def kill_tree(pid: int) -> list[int]:
         child, parent = map(int, line.split())
         children.setdefault(parent, []).append(child)
     descendants = list(children.get(pid, []))
-    for one in descendants:  # grows as it goes
-        descendants += children.get(one, [])
+    for descendant in descendants:  # grows as it goes
+        descendants += children.get(descendant, [])
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    for one in descendants:
+    for descendant in descendants:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(one, signal.SIGKILL)
+            os.kill(descendant, signal.SIGKILL)
     return descendants
 
 

@@ -98,7 +98,7 @@ def script(value: Any, places: Sequence[Path]) -> tuple[Path, str]:
         raise AskedError("gpu_train_script names no script: a path on this machine")
     given = Path(str(value)).expanduser()
     paths = [given] if given.is_absolute() else [place / given for place in places]
-    path = next((one for one in paths if one.exists()), paths[0])
+    path = next((path for path in paths if path.exists()), paths[0])
     try:
         data = path.read_bytes() if path.is_file() else None
     except OSError as error:

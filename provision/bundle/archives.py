@@ -198,7 +198,7 @@ def _locked(archives: Archives, locked: Locked) -> list[Found]:
     found, gone = [], []
     for name, row in locked.items():
         candidates = [*archives.index.versions(name), *archives.own.versions(name)]
-        same = [one for one in candidates if one.package.sha256 == row["sha256"]]
+        same = [candidate for candidate in candidates if candidate.package.sha256 == row["sha256"]]
         if same:
             found.append(same[0])
         else:
@@ -216,8 +216,8 @@ def _locked(archives: Archives, locked: Locked) -> list[Found]:
 def entries(archives: Iterable[Archives]) -> tuple[Mapping[str, Any], ...]:
     """The archives of a bundle, as its manifest has them."""
     suites: dict[str, dict[str, list[str]]] = {}
-    for one in archives:
-        for url, its in one.suites.items():
+    for archive in archives:
+        for url, its in archive.suites.items():
             suites.setdefault(url, {}).update(its)
     return tuple(
         {"url": _bare(url), "path": folder(url), "suites": suites[url]} for url in sorted(suites)

@@ -101,7 +101,7 @@ def _gpus(old: Sequence[Gpu], new: Sequence[Gpu]) -> Iterator[str]:
     for was, now in pairs:
         yield from _gpu(was, now)
     for card in list(gone):
-        heir = next((one for one in added if one["pci"] and one["pci"] == card["pci"]), None)
+        heir = next((gpu for gpu in added if gpu["pci"] and gpu["pci"] == card["pci"]), None)
         if heir is not None:
             gone.remove(card)
             added.remove(heir)
@@ -124,8 +124,8 @@ def _paired(
     for key in ("uuid", "serial", "pci"):
         for card in list(gone):
             now = next(
-                (one for one in added if card[key] and card[key] == one[key]
-                 and (key == "uuid" or not (card["uuid"] and one["uuid"]))),
+                (gpu for gpu in added if card[key] and card[key] == gpu[key]
+                 and (key == "uuid" or not (card["uuid"] and gpu["uuid"]))),
                 None,
             )  # fmt: skip
             if now is not None:

@@ -61,7 +61,7 @@ class Tree:
 
     def flaws(self, *, deep: bool = False, name: str = NAME) -> list[tuple[str, str]]:
         found = package_files.flaws(self.context(deep=deep), [name])
-        return [(one["path"], one["fault"]) for one in found]
+        return [(entry["path"], entry["fault"]) for entry in found]
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ RELEASES = {
 
 
 def _libraries(*packages: str) -> list[Route]:
-    return [(one, rf"{ARCH}/(lib[^/]*\.so[.\d]*)", rf"{TARGET}/lib/\1") for one in packages]
+    return [(package, rf"{ARCH}/(lib[^/]*\.so[.\d]*)", rf"{TARGET}/lib/\1") for package in packages]
 
 
 def _headers(*names: str) -> list[Route]:
@@ -166,7 +166,7 @@ NEEDS: dict[str, list[str]] = {
     "cuda-cupti-dev": ["cuda-cupti"],
     "cuda-cudart-dev": ["cuda-cudart", "cuda-driver-dev"],
     "cuda-nvrtc-dev": ["cuda-nvrtc"],
-    **{f"{one}-dev": [one] for one in (
+    **{f"{name}-dev": [name] for name in (
         "libcublas", "libcufft", "libcurand", "libcusolver", "libcusparse", "libnvjpeg", "libnpp"
     )},
 }  # fmt: skip
@@ -274,11 +274,11 @@ def _package(place: Path, row: Release, name: str) -> None:
         place / f"{full}_{version}_amd64.deb", _fields(row, full, version, depends), LOADER
     )
     taken = set()
-    for one in dict.fromkeys(package for package, _, _ in routes):
-        if (row.suite, _debian(row, one)) not in debian.pinned():
+    for fromkey in dict.fromkeys(package for package, _, _ in routes):
+        if (row.suite, _debian(row, fromkey)) not in debian.pinned():
             continue  # a package that only a later release has
-        mine = [(re.compile(old), new) for package, old, new in routes if package == one]
-        for path, mode, link, size, content in _source(row, _debian(row, one)):
+        mine = [(re.compile(old), new) for package, old, new in routes if package == fromkey]
+        for path, mode, link, size, content in _source(row, _debian(row, fromkey)):
             for old, new in mine:
                 if not old.fullmatch(path):
                     continue
@@ -371,9 +371,9 @@ def _metapackages(place: Path, row: Release) -> None:
     version = f"{row.version}-1"
     for name, members in METAPACKAGES.items():
         needs = []
-        for one in members:
-            atleast = _version(row, CONTENTS[one][0]) if one in CONTENTS else version
-            needs.append(f"{one}-{row.dashed} (>= {atleast.removesuffix('-1')})")
+        for member in members:
+            atleast = _version(row, CONTENTS[member][0]) if member in CONTENTS else version
+            needs.append(f"{member}-{row.dashed} (>= {atleast.removesuffix('-1')})")
         write(f"{name}-{row.dashed}", version, needs)
     # The trap: these two bring a driver.
     write(

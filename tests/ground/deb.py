@@ -164,7 +164,7 @@ class Writer:
         fields = {**self._fields, "Installed-Size": str(-(-self._size // 1024))}
         inside = {"control": ("".join(f"{k}: {v}\n" for k, v in fields.items()), 0o644)}
         if self._conffiles:
-            inside["conffiles"] = ("".join(f"{one}\n" for one in self._conffiles), 0o644)
+            inside["conffiles"] = ("".join(f"{conffile}\n" for conffile in self._conffiles), 0o644)
         for name, text in self._scripts.items():
             inside[name] = (text, 0o644 if name == "triggers" else 0o755)
         packed = io.BytesIO()

@@ -25,7 +25,7 @@ def name(branch: str) -> str:
 
 def build(branch: str) -> Path:
     """The .run file of a branch."""
-    scripts = [(HERE / f"runfile_{one}.sh").read_text("utf-8") for one in ("header", "installer")]
+    scripts = [(HERE / f"runfile_{name}.sh").read_text("utf-8") for name in ("header", "installer")]
     row = drivers.BRANCHES[branch]
     pins = [debian.pinned()[row.suite, one] for one in drivers.DEBIAN]
 

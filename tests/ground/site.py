@@ -207,7 +207,7 @@ def serve(directory: Path | None = None, *, releases: Sequence[str] = ("11.2",))
         root = Path(name, "www")
         signer = repository.key("3bf863cc")
         with WebServer(root, Authority(Path(name, "tls"))) as web:
-            built = [drivers.build("nvidia"), *(cuda.build(one) for one in releases)]
+            built = [drivers.build("nvidia"), *(cuda.build(release) for release in releases)]
             packages = repository.packages_of(*built)
             lay_out(root, packages, signer, web.url)
             yield Site(root, web, signer, repository.key("7fa2af80"))

@@ -101,7 +101,7 @@ def libraries() -> list[str]:
         first.setdefault(name.split(" ")[0], path)
         if os.path.realpath(path).endswith(".so." + version):
             rest.add(os.path.realpath(path))
-    found = [first[one] for one in SONAMES if first.get(one)]
+    found = [first[soname] for soname in SONAMES if first.get(soname)]
     if len(found) < len(SONAMES):
         fail("failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND")
     return found + sorted(rest - set(found))
@@ -109,7 +109,7 @@ def libraries() -> list[str]:
 
 def mounts() -> list[tuple[str, str]]:
     """[(path on the host, path in the container)] of what every container gets."""
-    found = [(one, one) for one in libraries()]
+    found = [(library, library) for library in libraries()]
     for name in PROGRAMS:
         path = "/usr/bin/" + name
         if os.path.exists(path):
@@ -119,7 +119,7 @@ def mounts() -> list[tuple[str, str]]:
 
 def folders() -> list[str]:
     """The directories of the libraries, the simulated one first."""
-    return list(dict.fromkeys(os.path.dirname(one) for one in libraries()))
+    return list(dict.fromkeys(os.path.dirname(library) for library in libraries()))
 
 
 # what a container gets
@@ -127,7 +127,7 @@ def folders() -> list[str]:
 
 def loader(root: str, directories: list[str]) -> None:
     """Make a container's loader look into these directories before others."""
-    write(root + LOADER, "".join(one + "\n" for one in directories))
+    write(root + LOADER, "".join(directory + "\n" for directory in directories))
     main = root + "/etc/ld.so.conf"
     if not os.path.exists(main):
         write(main, "include /etc/ld.so.conf.d/*.conf\n")
@@ -190,7 +190,7 @@ def runtime(arguments: list[str]) -> None:
         with open(path, encoding="utf-8") as file:
             config = json.load(file)
         hooks = config.setdefault("hooks", {}).setdefault("prestart", [])
-        if visible(config) is not None and not any(one["path"] == HOOK for one in hooks):
+        if visible(config) is not None and not any(hook["path"] == HOOK for hook in hooks):
             hooks.append({"path": HOOK, "args": [os.path.basename(HOOK), "prestart"]})
             write(path, json.dumps(config))
     os.execvp("runc", ["runc", *arguments])  # noqa: S606 - it takes its place
@@ -226,7 +226,7 @@ def hook(arguments: list[str], indent: str) -> list[str]:
     """Lines of a createContainer hook."""
     lines = ["- hookName: createContainer", "  path: /usr/bin/nvidia-cdi-hook", "  args:"]
     lines += ["  - " + json.dumps(one) for one in ["nvidia-cdi-hook", *arguments]]
-    return [indent + one for one in lines]
+    return [indent + line for line in lines]
 
 
 def device(name: str, groups: bool) -> list[str]:
@@ -255,7 +255,7 @@ def specification(version: tuple[int, ...], flags: list[str]) -> str:
     lines.append("  mounts:")
     for source, target in mounts():
         lines += ["  - hostPath: " + source, "    containerPath: " + target]
-        lines += ["    options:", *("    - " + one for one in ("ro", "nosuid", "nodev", "bind"))]
+        lines += ["    options:", *("    - " + name for name in ("ro", "nosuid", "nodev", "bind"))]
     return "\n".join(lines) + "\n"
 
 
@@ -282,7 +282,7 @@ def listed() -> None:
             text = read(path)
             kind = re.search(r"(?m)^kind: *[\"']?([^\"'\s]+)", text)
             names = re.findall(r"(?m)^ *- name: *[\"']?([^\"'\s]+)", text)
-            found |= {f"{kind.group(1)}={one}" for one in names if kind}
+            found |= {f"{kind.group(1)}={name}" for name in names if kind}
     sys.stderr.write(f"INFO[0000] Found {len(found)} CDI devices\n")
     sys.stdout.write("".join(one + "\n" for one in sorted(found)))
 
@@ -300,7 +300,7 @@ def main(program: str, version: str, arguments: list[str]) -> None:
     elif program == "nvidia-cdi-hook":
         cdi_hook(arguments)
     elif program == "nvidia-ctk":
-        words = [one for one in arguments if not one.startswith("-")]
+        words = [argument for argument in arguments if not argument.startswith("-")]
         if "--version" in arguments:
             sys.stdout.write(f"NVIDIA Container Toolkit CLI version {version}\n")
         elif words[:2] == ["cdi", "generate"]:

@@ -74,7 +74,7 @@ def _make(target: Path, suite: str, packages: tuple[str, ...], name: str) -> Non
         done = subprocess.run(
             [
                 "mmdebstrap", "--quiet", "--variant=minbase", "--format=tar",
-                "--architectures=amd64", *(f"--include={one}" for one in packages),
+                "--architectures=amd64", *(f"--include={package}" for package in packages),
                 '--aptopt=Acquire::Retries "3"',
                 *(f"--dpkgopt=path-exclude={one}" for one in WITHOUT),
                 suite, str(layer), MIRROR,

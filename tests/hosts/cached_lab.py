@@ -29,7 +29,7 @@ def write_inventory(project: Path, lab: locallab.Lab) -> None:
     demo.write_inventory(project, lab, cudnn_archive.pack(cache_directory()))
     listed = project / "lab" / "hosts.yml"
     (group,) = yaml.safe_load(listed.read_text("utf-8")).values()
-    (address,) = [one.address for one in lab.hosts if one.name == CACHE]
+    (address,) = [host.address for host in lab.hosts if host.name == CACHE]
     cache = {
         "hosts": {CACHE: group["hosts"].pop(CACHE)},
         "vars": {**group["vars"], "artifact_cache_size_gb": 10},
@@ -41,6 +41,6 @@ def write_inventory(project: Path, lab: locallab.Lab) -> None:
 
 def outside(lab: locallab.Lab) -> int:
     """Bytes that the cache has had from outside: a number in each line of its log."""
-    (cache,) = [one for one in lab.hosts if one.name == CACHE]
+    (cache,) = [host for host in lab.hosts if host.name == CACHE]
     count = f"awk '{{ sum += $9 }} END {{ printf \"%d\", sum }}' {LOG}"
     return int(lab.podman.call("exec", cache.container, "sh", "-c", count).strip())

@@ -107,7 +107,7 @@ class Host:
         """(component, item) of the plan; its exit code must say the same."""
         done = self.run("plan", *(["--deep"] if deep else []))
         assert done.returncode in {0, 5}, done.stdout + done.stderr
-        found = {(one["component"], one["item"]) for one in self.report()["changes"]}
+        found = {(change["component"], change["item"]) for change in self.report()["changes"]}
         assert done.returncode == (5 if found else 0), (found, done.stdout)
         return found
 
@@ -145,14 +145,14 @@ def damage_and_repair(
 
     problems: list[str] = []
     expected: Items = set()
-    for row in [one for one in rows if one.seen_by == "look"]:
+    for row in [row for row in rows if row.seen_by == "look"]:
         assert judge(row, seen, seen), f"{row.id} could not fail"
         host.root(row.damage)
         after = host.plan()
         problems += judge(row, seen, after)
         seen = after
         expected |= row.items
-    for row in [one for one in rows if one.seen_by == "deep"]:
+    for row in [row for row in rows if row.seen_by == "deep"]:
         assert judge(row, seen, seen), f"{row.id} could not fail"
         host.root(row.damage)
         expected |= row.items

@@ -102,8 +102,8 @@ class Docked(Project):
 
     def results(self, component: str) -> dict[str, str]:
         """{check: its result} of a component's checks in the last run that proved the host."""
-        checks = {one["id"]: one["result"] for one in self.proof["checks"]}
-        return {one: checks[one] for one in checks if one.startswith(component + ".")}
+        checks = {check["id"]: check["result"] for check in self.proof["checks"]}
+        return {check: checks[check] for check in checks if check.startswith(component + ".")}
 
 
 Made = TypeVar("Made", bound=Docked)

@@ -18,7 +18,7 @@ def doctor(project: Project, host: str, *arguments: str) -> tuple[int, Found, st
     assert "Traceback" not in said, said
     report = json.loads((project.path / "report" / "doctor.json").read_text("utf-8"))
     found = report["hosts"][host]["findings"]
-    return done.returncode, {one["id"]: one for one in found}, said
+    return done.returncode, {entry["id"]: entry for entry in found}, said
 
 
 def package(name: str, version: str, *fields: str, files: str = "true") -> str:
@@ -41,6 +41,6 @@ def package(name: str, version: str, *fields: str, files: str = "true") -> str:
 
 def cure(root: Callable[[str], str], found: dict[str, Any], begins: str) -> None:
     """Runs the finding's command that begins with `begins`, as a person would on the host."""
-    (command,) = [one for one in found["commands"] if one.startswith(begins)]
+    (command,) = [command for command in found["commands"] if command.startswith(begins)]
     plain = command.removeprefix("sudo ").replace("apt-get install", "apt-get install -y")
     root(f"DEBIAN_FRONTEND=noninteractive {plain} </dev/null >/dev/null 2>&1")

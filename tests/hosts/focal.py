@@ -100,7 +100,7 @@ class Focal(Ubuntu):
         done = self.provision(*arguments)
         # What the tags leave out is drift too.
         assert done.returncode in {0, 5}, done.stdout[-4000:] + done.stderr[-4000:]
-        return [one for one in self.report["hosts"][name]["changes"] if one["selected"]]
+        return [change for change in self.report["hosts"][name]["changes"] if change["selected"]]
 
     def cured(self, name: str, tags: str = "", **options: Any) -> None:
         """One run, after which nothing is left."""

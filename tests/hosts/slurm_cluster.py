@@ -27,7 +27,7 @@ WISHES: dict[str, dict[str, Any]] = {
     "debian12": {"tensorflow": "2.16"},
     "debian13": {"python": "3.13"},
 }
-OTHERS = tuple(one.name for one in COMPONENTS if one.state)
+OTHERS = tuple(component.name for component in COMPONENTS if component.state)
 # What nvidia-modprobe makes on a real host, at each boot; and the names of a lab's DNS.
 DEVICES = """\
 set -e
@@ -107,7 +107,7 @@ def bring_up(
         if more is not None:
             shutil.copytree(more, directory / "lab", dirs_exist_ok=True)
         made = Cluster(directory, lab)
-        names = "".join(f"{one.address} {one.name}\n" for one in lab.hosts)
+        names = "".join(f"{host.address} {host.name}\n" for host in lab.hosts)
         for host in hosts:
             made.root(host, DEVICES, stdin=names)
         for command in (["lock", "--project", str(directory)], ["render", str(directory)]):

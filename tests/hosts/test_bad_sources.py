@@ -55,7 +55,7 @@ def refuse(
 
 
 def blockers(host: Focal, name: str) -> list[str]:
-    return [one["id"] for one in host.report["hosts"][name]["blockers"]]
+    return [blocker["id"] for blocker in host.report["hosts"][name]["blockers"]]
 
 
 # files that are something else
@@ -194,7 +194,7 @@ def test_a_full_boot(host: Focal) -> None:
             "To do: remove kernels that are not booted any more",
             status="blocked", nvidia_driver_scope="full",
         )  # fmt: skip
-        assert "boot-full" in [one["id"] for one in found["blockers"]]
+        assert "boot-full" in [blocker["id"] for blocker in found["blockers"]]
     finally:
         host.machine("umount /boot")
 
@@ -388,6 +388,8 @@ def test_the_next_run_goes_on_and_nobody_works_beside_it(host: Focal) -> None:
     assert second.returncode == 4, said
     assert "another run is at work on this host" in said
     assert f"(pid {first.pid})" in said
-    assert [one["id"] for one in other.report["hosts"][PACKAGES]["blockers"]] == ["run-in-progress"]
+    assert [blocker["id"] for blocker in other.report["hosts"][PACKAGES]["blockers"]] == [
+        "run-in-progress"
+    ]
     assert first.returncode == 0, output[-6000:]
     assert host.left(NETWORK, "cuda") == []

@@ -70,7 +70,8 @@ class Opened(Docked):
         base = workspace_image.pack_base()
         said = {
             "gpu_workspaces": [
-                {**one, "ssh_keys": [key]} if "ssh_port" in one else one for one in people
+                {**person, "ssh_keys": [key]} if "ssh_port" in person else person
+                for person in people
             ],
             "gpu_workspace_base_file": str(base),
             "gpu_workspace_base_sha256": workspace_image.sha256(base),

@@ -108,7 +108,7 @@ def refused(cut: Cut, wish: str) -> str:
     assert done.returncode == 2, done.stdout + done.stderr
     for name in HOSTS:
         entry = cut.project.entry(name)
-        assert [one["id"] for one in entry["blockers"]] == ["bundle"]
+        assert [blocker["id"] for blocker in entry["blockers"]] == ["bundle"]
         assert cut.project.ssh(name, "ls -d /var/lib/provision || true").strip() == ""
     return done.stdout
 

@@ -83,7 +83,7 @@ class Fleet:
 
     @property
     def url(self) -> str:
-        (host,) = [one for one in self.lab.hosts if one.name == CACHE]
+        (host,) = [host for host in self.lab.hosts if host.name == CACHE]
         return f"http://{host.address}:{PORT}"
 
     @property
@@ -311,7 +311,7 @@ def test_a_cache_that_changes_a_byte_is_refused_and_named(fleet: Fleet) -> None:
 
 
 def stop_it(fleet: Fleet) -> str:
-    (host,) = [one for one in fleet.lab.hosts if one.name == CACHE]
+    (host,) = [host for host in fleet.lab.hosts if host.name == CACHE]
     return " ".join([
         "ssh", *fleet.lab.ssh_arguments(), "-i", str(host.key_file), "-p", str(host.port),
         f"{host.user}@{host.address}", "sudo systemctl stop gpu-artifact-cache",
@@ -392,10 +392,10 @@ def outside(project: Project) -> int:
 def test_a_silent_cache_stops_a_host_or_is_told_before_anything_is_touched(whole: Project) -> None:
     silent = ["--check", "--limit", "host1", "-e", "gpu_cache=http://127.0.0.1:1"]
     whole.playbook(*silent)
-    assert [one["id"] for one in whole.entry("host1")["blockers"]] == ["cache"]
+    assert [blocker["id"] for blocker in whole.entry("host1")["blockers"]] == ["cache"]
     whole.playbook(*silent, "-e", "gpu_cache_fallback=direct")
     assert whole.entry("host1")["blockers"] == []
-    assert "cache-silent" in [one["id"] for one in whole.entry("host1")["warnings"]]
+    assert "cache-silent" in [warning["id"] for warning in whole.entry("host1")["warnings"]]
 
 
 def test_a_run_brings_the_cache_first_and_leads_apt_there(whole: Project) -> None:

@@ -47,12 +47,16 @@ def entry(project: Project) -> Any:
 
 def planned(project: Project) -> list[str]:
     """The items of the made-up component in the last report."""
-    return [one["item"] for one in entry(project)["changes"] if one["component"] == made_up.NAME]
+    return [
+        change["item"]
+        for change in entry(project)["changes"]
+        if change["component"] == made_up.NAME
+    ]
 
 
 def checks(project: Project) -> dict[str, str]:
     """{check: result} of the last run."""
-    return {one["id"]: one["result"] for one in entry(project)["checks"]}
+    return {check["id"]: check["result"] for check in entry(project)["checks"]}
 
 
 def test_it_is_brought_proven_and_removed(bare: Project, copy: Path) -> None:

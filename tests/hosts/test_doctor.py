@@ -28,7 +28,7 @@ FIXED = ["signed-by-conflict", "dpkg-interrupted", "hand-made-link"]
 
 def ids(project: Project) -> list[str]:
     report = json.loads((project.path / "report" / "doctor.json").read_text())
-    return [one["id"] for one in report["hosts"][HOST]["findings"]]
+    return [finding["id"] for finding in report["hosts"][HOST]["findings"]]
 
 
 def test_a_bare_host_has_no_known_trouble(bare: Project) -> None:

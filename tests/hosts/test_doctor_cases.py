@@ -248,7 +248,7 @@ def test_a_library_that_tensorflow_can_not_open(whole: Focal) -> None:
     code, found, said = doctor(whole)
     assert (code, set(found)) == (5, {"cuda-libraries"}), said
     words = found["cuda-libraries"]["evidence"]
-    assert any("Could not load dynamic library 'libcusolver.so.11'" in one for one in words), said
+    assert any("Could not load dynamic library 'libcusolver.so.11'" in word for word in words), said
     code, found, said = doctor(whole, "--fix")
     assert (code, found) == (0, {}), said
     assert whole.left(NETWORK) == []

@@ -54,7 +54,7 @@ def repository_signed_by(project: Project, key: repository.Key, name: str, work:
     """A local repository on the host, as a local installer's package leaves it; its directory."""
     repository.flat(work, [], key)
     place = f"var/cuda-repo-debian13-{name}-local"
-    files = {f"{place}/{one.name}": (one.read_bytes(), 0o644, 0) for one in work.iterdir()}
+    files = {f"{place}/{path.name}": (path.read_bytes(), 0o644, 0) for path in work.iterdir()}
     files[f"{place}/key.asc"] = (key.armored.encode(), 0o644, 0)
     project.lab.podman.call(
         "cp", "--archive=false", "-", f"{project.lab.hosts[0].container}:/", stdin=archive(files)

@@ -162,7 +162,7 @@ def test_a_preference_for_all_of_nvidias_repository_is_outdone_by_pins(
     keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
     pins = machine.run("ls /etc/apt/preferences.d").split()
     machine.run(
-        f"rm {' '.join('/etc/apt/preferences.d/' + one for one in pins)}\n"
+        f"rm {' '.join('/etc/apt/preferences.d/' + pin for pin in pins)}\n"
         f"echo 'deb [signed-by={keyring}] https://developer.download.nvidia.com/compute/cuda/repos/"
         "debian11/x86_64/ /' > /etc/apt/sources.list.d/cuda.list\n"
         "printf 'Package: *\\nPin: release l=NVIDIA CUDA\\nPin-Priority: 600\\n' "

@@ -109,7 +109,7 @@ class Host:
 
     def packages(self, branch: str, flavour: str, revision: str) -> dict[str, str]:
         names = ("libnvidia-compute", "libnvidia-cfg1", "nvidia-utils", "nvidia-compute-utils")
-        return {f"{one}-{branch}{flavour}": f"{VERSIONS[branch]}-{revision}" for one in names}
+        return {f"{name}-{branch}{flavour}": f"{VERSIONS[branch]}-{revision}" for name in names}
 
     def server(self, branch: str) -> dict[str, Any]:
         """Canonical's -server packages."""

@@ -103,7 +103,7 @@ class WebSocket:
         key = base64.b64encode(os.urandom(16)).decode()
         said = (
             f"GET {path} HTTP/1.1\r\nHost: {NAME}\r\nOrigin: https://{NAME}\r\n"
-            f"Cookie: {'; '.join(one.partition(';')[0] for one in cookies)}\r\n"
+            f"Cookie: {'; '.join(cookie.partition(';')[0] for cookie in cookies)}\r\n"
             f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
             "Sec-WebSocket-Version: 13\r\n\r\n"
         )
@@ -232,7 +232,7 @@ def test_everybody_has_a_path_and_a_token_of_their_own(doored: Doored) -> None:
     assert (status, '"/ada/' in text) == (200, True)
     # One lets somebody in by the cookie, which no page in plain HTTP gets.
     cookies = doored.cookies("ada")
-    assert any("Secure" in one and "Path=/ada/" in one for one in cookies), cookies
+    assert any("Secure" in cookie and "Path=/ada/" in cookie for cookie in cookies), cookies
 
 
 @pytest.mark.parametrize("path", ["/eve/", "/nobody/", "/index.html", "/ada.", "/api/status"])
@@ -288,7 +288,7 @@ def test_a_page_from_elsewhere_gets_no_kernel(doored: Doored) -> None:
         headers={
             "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
             "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
-            "Cookie": "; ".join(one.partition(";")[0] for one in kernel.cookies),
+            "Cookie": "; ".join(cookie.partition(";")[0] for cookie in kernel.cookies),
             "Origin": "https://elsewhere.example.org",
         },
     )  # fmt: skip

@@ -151,7 +151,7 @@ class Host:
     def open_ports(self) -> set[int]:
         """Those on which the world is listened to."""
         lines = self.root("ss -Hltn | awk '{print $4}'").split()
-        return {int(one.rpartition(":")[2]) for one in lines if not one.startswith("127.")}
+        return {int(line.rpartition(":")[2]) for line in lines if not line.startswith("127.")}
 
     def plain(self, path: str) -> tuple[int, str | None]:
         """(status, where it leads) of port 80."""

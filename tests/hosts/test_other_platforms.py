@@ -104,7 +104,7 @@ def notebook_sees_the_gpus(made: Project, host: str) -> None:
         made.ssh(host, f"cat > {file} <<'END'\n{json.dumps(NOTEBOOK)}\nEND")
         made.ssh(host, f"{run} --inplace {file} 2>&1")
         (cell,) = json.loads(made.ssh(host, f"cat {file}"))["cells"]
-        said = "".join("".join(one.get("text", "")) for one in cell["outputs"])
+        said = "".join("".join(output.get("text", "")) for output in cell["outputs"])
         assert said.splitlines()[-1] == "1.5.3 2", said
 
 
@@ -119,7 +119,7 @@ def test_from_bare_to_proven(tmp_path: Path, case: str) -> None:
         assert host["status"] == "proven", host
         assert host["simulated_gpu"] is True
         assert host["stack"].startswith(platform)
-        passed = {one["id"] for one in host["checks"] if one["result"] == "passed"}
+        passed = {check["id"] for check in host["checks"] if check["result"] == "passed"}
         assert "tensorflow.gpus" in passed
         if "beside" in wish:
             (other,) = wish["beside"]

@@ -19,7 +19,9 @@ pytestmark = [pytest.mark.slow]
 OLD, NEW = "1.17.8", "1.20.1"
 ETC, RUN = "/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"
 DROPIN = "/etc/systemd/system/nvidia-cdi-refresh.service.d/50-provision.conf"
-PREPARE = "; ".join(f"tar -C /root/tiny -c . | {one} import - tiny" for one in ("docker", "podman"))
+PREPARE = "; ".join(
+    f"tar -C /root/tiny -c . | {name} import - tiny" for name in ("docker", "podman")
+)
 ALL = "podman run --rm --device nvidia.com/gpu=all tiny nvidia-smi -L"
 
 

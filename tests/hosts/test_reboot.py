@@ -69,7 +69,7 @@ def events(project: Project) -> list[dict[str, Any]]:
 
 
 def blockers(project: Project) -> dict[str, str]:
-    return {one["id"]: one["message"] for one in project.entry(HOST)["blockers"]}
+    return {blocker["id"]: blocker["message"] for blocker in project.entry(HOST)["blockers"]}
 
 
 def test_a_login_and_a_closed_window_stop_it_before_anything_is_touched(
@@ -110,7 +110,7 @@ def test_a_run_that_reboots_its_host_ends_proven(
     assert "(Going to reboot when nobody is logged in; waiting until" in person.read
     host = project.entry(HOST)
     assert host["status"] == "proven", host
-    assert [one for one in host["changes"] if one["reboot"]], "no reboot was owed"
+    assert [change for change in host["changes"] if change["reboot"]], "no reboot was owed"
     assert host["left"] == []
     results = [e for e in events(project) if e["event"] == "host_result"]
     ended = [e["task"] for e in results if e["status"] != "skipped"]

@@ -206,7 +206,7 @@ def test_a_full_disk_is_told_before_anything_is_begun(refused: Project) -> None:
         said="the disk is too full: 0.3 GB are free where",
         status="blocked",
     )  # fmt: skip
-    assert [one["id"] for one in found["blockers"]] == ["disk"]
+    assert [blocker["id"] for blocker in found["blockers"]] == ["disk"]
 
 
 # access
@@ -328,7 +328,7 @@ def test_a_wish_changed_after_the_lock_is_refused(refused: Project) -> None:
         assert "the inventory changed since: `provision lock`" in flat(done)
 
         found = refuse(refused, said="the lock has no row for debian 11 x86_64", status="blocked")
-        assert [one["id"] for one in found["blockers"]] == ["no-row"]
+        assert [blocker["id"] for blocker in found["blockers"]] == ["no-row"]
         with untouched(refused):
             plain = refused.playbook("--limit", HOST)
         assert plain.returncode == 2, flat(plain)  # ansible-playbook's own: a host failed

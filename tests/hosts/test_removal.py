@@ -80,7 +80,7 @@ def test_what_was_installed_goes_and_what_was_there_stays(host: Project) -> None
 
     plan = host.provision("plan", "-i", "lab", "--tags", SMALL, *ABSENT)
     assert plan.returncode == 5, plan.stdout + plan.stderr
-    assert "update-glx" not in [one["item"] for one in host.entry(HOST)["changes"]]
+    assert "update-glx" not in [change["item"] for change in host.entry(HOST)["changes"]]
 
     # Somebody else's package needs ours: nothing on the host is touched, by a run or a role alone.
     host.ssh(HOST, NEEDY)
@@ -120,7 +120,7 @@ def test_what_was_installed_goes_and_what_was_there_stays(host: Project) -> None
     again = host.provision("plan", "-i", "lab", "--tags", SMALL, *ABSENT)
     assert again.returncode == 0, again.stdout + again.stderr
     verdict = host.provision("verify", "-i", "lab", *ABSENT)
-    results = {one["id"]: one["result"] for one in host.entry(HOST)["checks"]}
+    results = {check["id"]: check["result"] for check in host.entry(HOST)["checks"]}
     assert results["nvidia_driver.answers"] == "not_applicable", verdict.stdout
     assert set(results.values()) <= {"passed", "not_applicable"}, results
 
@@ -215,4 +215,4 @@ def test_tensorflow_goes_to_the_next_patch_and_back(host: Project) -> None:
     assert [name.split("-")[0] for name in left] == ["2.9.2"]
     assert left[0].endswith(".save")
     host.provision("plan", "-i", "lab", *ABSENT, *only)
-    assert [one for one in host.entry(HOST)["changes"] if one["selected"]] == []
+    assert [change for change in host.entry(HOST)["changes"] if change["selected"]] == []

@@ -139,7 +139,9 @@ def test_the_door_answers_with_the_token_and_not_without(host: Serving) -> None:
     answers = host.asked(*((path, bearer, "") for bearer in bearers))
     assert [status for status, _text in answers] == [200, 401, 401, 401, 401]
     others = ("/serving/line/", "/serving/line", "/serving/other/v1/models/line", "/serving/")
-    assert {status for status, _text in host.asked(*((one, token, "") for one in others))} == {404}
+    assert {status for status, _text in host.asked(*((other, token, "") for other in others))} == {
+        404
+    }
     lite = "/serving/line/files/"
     files = ((f"{lite}line.tflite", token), (f"{lite}line.tflite", ""),
              (f"{lite}secret.tflite", token), (f"{lite}none.tflite", token))  # fmt: skip

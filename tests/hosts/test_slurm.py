@@ -74,7 +74,7 @@ class Slurm(Cluster):
 
     def planned(self, host: str) -> list[tuple[str, str]]:
         """(item, reason) of the host's changes in the last report."""
-        return [(one["item"], one["reason"]) for one in self.entry(host)["changes"]]
+        return [(change["item"], change["reason"]) for change in self.entry(host)["changes"]]
 
 
 @pytest.fixture(scope="module")

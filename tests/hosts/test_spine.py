@@ -184,7 +184,9 @@ def test_a_library_taken_away_is_named_and_just_that_is_repaired(
     apply = spine.provision("apply", "-i", "lab")
     assert apply.returncode == 0, apply.stdout + apply.stderr
     assert spine.report["hosts"]["spine1"]["status"] == "proven"
-    assert {one["component"] for one in spine.report["hosts"]["spine1"]["changes"]} == {component}
+    assert {change["component"] for change in spine.report["hosts"]["spine1"]["changes"]} == {
+        component
+    }
     assert sorted(spine.report["hosts"]["spine1"]["components"]) == [component]
     assert before == spine.ssh("spine1", untouched)
 

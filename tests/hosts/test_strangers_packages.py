@@ -71,7 +71,9 @@ def test_a_strangers_package_is_not_removed_for_the_stack(host: Project) -> None
     for tags in ("nvidia_driver", "cuda"):
         code, said = apply(host, "--tags", tags)
         assert code == 4, said
-        assert [one["id"] for one in host.entry(HOST)["blockers"]] == ["unplanned-removal"], said
+        assert [blocker["id"] for blocker in host.entry(HOST)["blockers"]] == [
+            "unplanned-removal"
+        ], said
         assert "somebodys-solver 1.0 (conflicts with" in said, said
         assert "apt-get remove somebodys-solver" in said, said
     assert "apt would remove somebodys-solver" in alone(host, "cuda")
@@ -102,8 +104,8 @@ def test_a_half_installed_driver_of_another_version_is_finished_by_one_run(host:
     assert "it will be finished first" in said, said
     assert state_of(host, "libcuda1") == "hi 470.256.02-2"
     assert host.ssh(HOST, "dpkg --audit") == ""
-    notes = [one["message"] for one in host.entry(HOST)["warnings"]]
-    assert any(f"apt cannot use {source}:1" in one for one in notes), notes
+    notes = [warning["message"] for warning in host.entry(HOST)["warnings"]]
+    assert any(f"apt cannot use {source}:1" in note for note in notes), notes
     host.ssh(HOST, f"sudo rm {source}")
 
 

@@ -79,7 +79,7 @@ def test_the_blockers_come_at_once_and_one_run_follows_their_cures(host: Project
 
     done = host.provision("apply", "-i", "lab")
     assert done.returncode == 4, done.stdout + done.stderr
-    told = {one["id"]: one for one in host.entry(HOST)["blockers"]}
+    told = {blocker["id"]: blocker for blocker in host.entry(HOST)["blockers"]}
     assert set(told) == {"unplanned-removal", "unowned-cuda"}, told
     assert "nvidia_driver_switch: switch" in told["unplanned-removal"]["hint"]
     assert "nvidia-driver-libs" in told["unplanned-removal"]["message"]
@@ -93,13 +93,13 @@ def test_the_blockers_come_at_once_and_one_run_follows_their_cures(host: Project
     options.write_text("nvidia_driver_switch: switch\n", "utf-8")
     plan = host.provision("plan", "-i", "lab")
     assert plan.returncode == 5, plan.stdout + plan.stderr
-    leaving = [one["item"] for one in host.entry(HOST)["changes"] if one["to"] is None]
+    leaving = [change["item"] for change in host.entry(HOST)["changes"] if change["to"] is None]
     assert leaving == ["nvidia-driver", "nvidia-driver-libs"], leaving
 
     done = host.provision("apply", "-i", "lab")
     assert done.returncode == 0, done.stdout + done.stderr
     assert host.entry(HOST)["status"] == "proven"
-    notes = {one["id"] for one in host.entry(HOST)["warnings"]}
+    notes = {warning["id"] for warning in host.entry(HOST)["warnings"]}
     assert {"conda", "system-tensorflow"} <= notes, notes
     again = host.provision("plan", "-i", "lab")
     assert again.returncode == 0, again.stdout + again.stderr

@@ -66,14 +66,14 @@ def test_the_second_run_says_who_is_at_work_and_touches_nothing(bare: Project) -
     assert f"(pid {first.pid})" in said
     entry = other.entry(HOST)
     assert entry["status"] == "blocked"
-    assert [one["id"] for one in entry["blockers"]] == ["run-in-progress"]
+    assert [blocker["id"] for blocker in entry["blockers"]] == ["run-in-progress"]
     # It has looked, and said no.
     assert len(other.tasks_run()[HOST]) == 2, other.tasks_run()
-    assert not [one for one in events(other.path) if one.get("status") == "changed"]
+    assert not [event for event in events(other.path) if event.get("status") == "changed"]
 
     # The first is dead, and nobody has removed anything: the next run goes on with its work.
     third = other.provision("apply", "-i", "lab", *TAGS)
     assert third.returncode == 0, third.stdout + third.stderr
     entry = other.entry(HOST)
     assert "nvidia_driver" in entry["components"]
-    assert "nvidia_driver" not in {one["component"] for one in entry["left"]}
+    assert "nvidia_driver" not in {change["component"] for change in entry["left"]}

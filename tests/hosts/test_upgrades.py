@@ -72,7 +72,7 @@ def installed(host: Ubuntu) -> dict[str, str]:
     """{package: version} of what dpkg calls installed."""
     lines = host.root("dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n'")
     words = [line.split() for line in lines.splitlines()]
-    return {one[1]: one[2] for one in words if one[0] == "installed"}
+    return {word[1]: word[2] for word in words if word[0] == "installed"}
 
 
 def nvcc(host: Ubuntu, tree: str) -> str:

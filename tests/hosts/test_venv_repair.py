@@ -52,8 +52,8 @@ def plan(host: Project, *arguments: str) -> tuple[dict[str, str | None], str]:
     done = host.provision("plan", "-i", "lab", *TAGS, *arguments)
     assert done.returncode in {0, 5}, done.stdout + done.stderr
     entry: dict[str, Any] = host.entry(HOST)
-    changes = [one for one in entry["changes"] if one["component"] == "tensorflow"]
-    return {one["item"]: one["from"] for one in changes}, done.stdout
+    changes = [change for change in entry["changes"] if change["component"] == "tensorflow"]
+    return {change["item"]: change["from"] for change in changes}, done.stdout
 
 
 def root(host: Project, command: str) -> str:

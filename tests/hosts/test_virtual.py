@@ -124,7 +124,7 @@ def test_a_plan_sees_the_card_and_announces_the_reboot(machine: Machine, project
     (reboot,) = [change for change in host["changes"] if change["reboot"]]
     assert reboot["item"] == "running driver", reboot
     kernel = machine.ssh("uname -r")
-    assert [one for one in host["changes"] if one["item"] == f"module for kernel {kernel}"]
+    assert [change for change in host["changes"] if change["item"] == f"module for kernel {kernel}"]
 
 
 def test_a_power_cut_loses_what_was_not_synced_and_nothing_else(machine: Machine) -> None:
@@ -167,7 +167,9 @@ def test_a_killed_run_leaves_no_machine(machine: Machine, tmp_path: Path) -> Non
     run = subprocess.Popen([sys.executable, "-c", KILLED, name, PLATFORM, str(tmp_path / "lab")])
     cached = cache_directory()
     try:
-        wait_for("its qemu", 60, lambda: [one for one in guests(cached, lab=name) if one.running])
+        wait_for(
+            "its qemu", 60, lambda: [guest for guest in guests(cached, lab=name) if guest.running]
+        )
     finally:
         run.kill()
         run.wait()

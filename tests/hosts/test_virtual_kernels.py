@@ -111,12 +111,16 @@ def planned(machine: Kernels, folder: Path) -> tuple[list[str], list[str], list[
     project.provision("plan", "-i", "lab")
     host = project.report["hosts"]["vm01"]
     changes = [
-        f"{one['item']}: {one['from']} -> {one['to']}"
-        for one in host["changes"]
-        if one["component"] == "nvidia_driver"
+        f"{change['item']}: {change['from']} -> {change['to']}"
+        for change in host["changes"]
+        if change["component"] == "nvidia_driver"
     ]
-    warnings = [f"{one['id']}: {one['message']}" for one in host["warnings"]]
-    return changes, warnings, [f"{one['id']}: {one['message']}" for one in host["blockers"]]
+    warnings = [f"{warning['id']}: {warning['message']}" for warning in host["warnings"]]
+    return (
+        changes,
+        warnings,
+        [f"{blocker['id']}: {blocker['message']}" for blocker in host["blockers"]],
+    )
 
 
 def test_after_the_upgrade_the_old_kernel_runs_and_the_new_one_has_its_module(
@@ -125,8 +129,8 @@ def test_after_the_upgrade_the_old_kernel_runs_and_the_new_one_has_its_module(
     assert machine.kernel == machine.old
     assert machine.modules() == {machine.old: VERSION, machine.new: VERSION}
     changes, notices, _ = planned(machine, tmp_path)
-    assert [one for one in changes if "module" in one or "kernel" in one] == []
-    (waiting,) = [one for one in notices if one.startswith("kernel-waiting")]
+    assert [change for change in changes if "module" in change or "kernel" in change] == []
+    (waiting,) = [notice for notice in notices if notice.startswith("kernel-waiting")]
     assert f"kernel {machine.new} is installed and waits for its boot" in waiting
     assert f"Module {VERSION} is built for it" in waiting
     assert "NVRM: No NVIDIA" in machine.tried()
@@ -135,8 +139,8 @@ def test_after_the_upgrade_the_old_kernel_runs_and_the_new_one_has_its_module(
 def test_the_new_kernel_is_booted_and_takes_its_module(machine: Kernels, tmp_path: Path) -> None:
     machine.boot(machine.new)
     changes, notices, _ = planned(machine, tmp_path)
-    assert [one for one in changes if "module" in one or "kernel" in one] == []
-    assert [one for one in notices if one.startswith("kernel-waiting")] == []
+    assert [change for change in changes if "module" in change or "kernel" in change] == []
+    assert [notice for notice in notices if notice.startswith("kernel-waiting")] == []
     assert "NVRM: No NVIDIA" in machine.tried()
 
 
@@ -150,7 +154,9 @@ def test_a_kernel_that_came_before_the_driver_gets_its_module_before_its_boot(
     assert machine.modules() == {machine.old: "", machine.new: ""}
     changes, _, _ = planned(machine, tmp_path)
     for kernel in (machine.old, machine.new):
-        assert [one for one in changes if one.startswith(f"module for kernel {kernel}")], changes
+        assert [change for change in changes if change.startswith(f"module for kernel {kernel}")], (
+            changes
+        )
     before = machine.boot_id()
     run = Run(machine.folder)
     assert run.rc == 0, run.text[-3000:]
@@ -179,7 +185,8 @@ def test_no_room_in_boot_stops_the_run_before_it_begins(machine: Kernels, tmp_pa
         done = project.provision("apply", "-i", "lab")
         assert done.returncode == 4, done.stdout + done.stderr
         blockers = {
-            one["id"]: one["message"] for one in project.report["hosts"]["vm01"]["blockers"]
+            blocker["id"]: blocker["message"]
+            for blocker in project.report["hosts"]["vm01"]["blockers"]
         }
         assert "/boot is too full" in blockers["boot-full"]
         assert machine.ssh(state) == before
@@ -216,7 +223,9 @@ def test_headers_that_the_archive_no_longer_has_stop_the_run_and_are_named(
         " | sudo tee /etc/apt/preferences.d/gone"
     )
     changes, _, blockers = planned(machine, tmp_path)
-    assert [one for one in changes if one.startswith(f"module for kernel {machine.new}")], changes
-    (said,) = [one for one in blockers if one.startswith("headers: ")]
+    assert [
+        change for change in changes if change.startswith(f"module for kernel {machine.new}")
+    ], changes
+    (said,) = [blocker for blocker in blockers if blocker.startswith("headers: ")]
     assert f"the headers of kernel {machine.new} are neither installed nor in the archive" in said
     assert machine.modules()[machine.old] == VERSION

@@ -92,7 +92,7 @@ def test_no_run_touches_a_host_whose_firmware_would_refuse_the_module(
     before = machine.ssh(state)
     # What is not refused would be built for an hour: it is planned alone.
     done = project.provision("plan" if key == "ours" else "apply", "-i", "lab")
-    blockers = [one["id"] for one in project.report["hosts"]["vm01"]["blockers"]]
+    blockers = [blocker["id"] for blocker in project.report["hosts"]["vm01"]["blockers"]]
     assert ("secure-boot" in blockers) is (key != "ours"), done.stdout + done.stderr
     assert done.returncode == (5 if key == "ours" else 4), done.stdout + done.stderr
     assert machine.ssh(state) == before

@@ -80,7 +80,9 @@ class Built(Docked):
         folder = self.path / "lab" / "group_vars" / "gpu_hosts"
         folder.mkdir(parents=True, exist_ok=True)
         key = self.lab.hosts[0].key_file.with_suffix(".pub").read_text("utf-8")
-        keyed = [{**one, "ssh_keys": [key]} if "ssh_port" in one else one for one in people]
+        keyed = [
+            {**person, "ssh_keys": [key]} if "ssh_port" in person else person for person in people
+        ]
         base = workspace_image.pack_base()
         plain = {
             "gpu_workspaces": keyed,
@@ -117,7 +119,7 @@ def test_from_bare_to_an_image_and_two_people_in_one_run(built: Built) -> None:
     results = built.results("gpu_workspace")
     assert results == dict.fromkeys(results, "passed")
     assert {"gpu_workspace.gpus", "gpu_workspace.tensorboard"} <= set(results)
-    told = {one["id"]: one["detail"] for one in built.proof["checks"]}
+    told = {check["id"]: check["detail"] for check in built.proof["checks"]}
     assert told["gpu_workspace.gpus"] == "nvidia-smi: ada 1, bob 2; TensorFlow 1 (simulated)"
     assert built.image().startswith("gpu-workspace-built:")
 
@@ -150,7 +152,7 @@ def test_a_notebook_run_by_the_workspaces_jupyter_lists_them(built: Built) -> No
     run = "cd && jupyter nbconvert --to notebook --execute --output out.ipynb gpus.ipynb"
     built.inside("bob", *person, run)
     done = json.loads(built.root("cat", "/srv/gpu-workspaces/bob/out.ipynb"))
-    said = [one for one in done["cells"][0]["outputs"] if one.get("name") == "stdout"]
+    said = [output for output in done["cells"][0]["outputs"] if output.get("name") == "stdout"]
     assert ["".join(one["text"]).split() for one in said] == [["2"]]
 
 

@@ -67,7 +67,9 @@ class Shared(Docked):
         image = workspace_image.pack()
         # Her key is the one that the lab's own user has.
         key = self.lab.hosts[0].key_file.with_suffix(".pub").read_text("utf-8")
-        keyed = [{**one, "ssh_keys": [key]} if "ssh_port" in one else one for one in people]
+        keyed = [
+            {**person, "ssh_keys": [key]} if "ssh_port" in person else person for person in people
+        ]
         plain: dict[str, Any] = {"gpu_workspaces": keyed}
         if pulled:
             plain["gpu_workspace_image"] = pulled
@@ -85,7 +87,7 @@ class Shared(Docked):
             (folder / "vault.yml").write_text(text, "utf-8")
             self.passwords = "gpu_workspace_passwords:\n" + self.vaulted("eve", self.hashed)
         # A password of somebody who is not named is refused, as a token is.
-        hers = self.passwords if "eve" in [one["name"] for one in people] else ""
+        hers = self.passwords if "eve" in [person["name"] for person in people] else ""
         (folder / "passwords.yml").write_text(hers or "{}\n", "utf-8")
 
     def vaulted(self, name: str, secret: str) -> str:
@@ -161,11 +163,14 @@ def test_three_people_from_bare_to_proven_in_one_run(shared: Shared) -> None:
     assert set(results.values()) == {"passed"}, results
     assert set(shared.containers()) == {"ada", "bob", "eve"}
     assert shared.token("ada") == TOKEN
-    tokens = {one["name"]: shared.token(one["name"]) for one in PEOPLE}
+    tokens = {person["name"]: shared.token(person["name"]) for person in PEOPLE}
     assert len(set(tokens.values())) == 3
-    for one in PEOPLE:
-        assert shared.ask(one["port"], f"/{one['name']}/api/status", tokens[one["name"]])[0] == 200
-        assert shared.ask(one["port"], f"/{one['name']}/api/status")[0] == 403
+    for person in PEOPLE:
+        assert (
+            shared.ask(person["port"], f"/{person['name']}/api/status", tokens[person["name"]])[0]
+            == 200
+        )
+        assert shared.ask(person["port"], f"/{person['name']}/api/status")[0] == 403
     assert shared.ask(8801, "/ada/api/status", tokens["bob"])[0] == 403
 
 
@@ -313,7 +318,9 @@ def test_who_is_at_work_is_not_disturbed(shared: Shared) -> None:
     before, token = shared.containers(), shared.token("bob")
     status, kernel = shared.ask(8802, "/bob/api/kernels", token, "POST", "{}")
     assert status == 201
-    changed = [{**one, "memory": "700m"} if one["name"] == "bob" else one for one in PEOPLE]
+    changed = [
+        {**person, "memory": "700m"} if person["name"] == "bob" else person for person in PEOPLE
+    ]
     shared.say(changed)
     refused = shared.run_with("apply")
     assert refused.returncode == 4, refused.stdout + refused.stderr
@@ -378,7 +385,7 @@ def test_no_secret_is_anywhere(shared: Shared) -> None:
     assert loud.returncode == 0, loud.stdout[-4000:]
     back = shared.playbook("-vvv", "--vault-password-file", str(shared.path.parent / "vault"))
     assert back.returncode == 0, back.stdout[-4000:]
-    secrets = {one: shared.token(one) for one in ("ada", "bob", "eve")}
+    secrets = {name: shared.token(name) for name in ("ada", "bob", "eve")}
     assert secrets["ada"] == TOKEN
     for secret in (*secrets.values(), PASSWORD, EVES, shared.hashed):
         assert secret not in loud.stdout + loud.stderr + back.stdout + back.stderr

@@ -129,8 +129,8 @@ def branches_removed(pattern: str) -> list[str]:
     found = []
     for group in done:
         parts = [pattern[start : end - 1] for start, end in itertools.pairwise(group)]
-        for one in range(len(parts) if len(parts) > 1 else 0):
-            rest = "|".join(parts[:one] + parts[one + 1 :])
+        for number in range(len(parts) if len(parts) > 1 else 0):
+            rest = "|".join(parts[:number] + parts[number + 1 :])
             made = pattern[: group[0]] + rest + pattern[group[-1] - 1 :]
             with contextlib.suppress(re.error):
                 re.compile(made)
@@ -200,7 +200,7 @@ class _Walk:
             inner = child.name if scope == "<module>" else f"{scope}.{child.name}"
         if scope == "<module>" and isinstance(child, ast.Assign):
             names = [target.id for target in child.targets if isinstance(target, ast.Name)]
-            numbers = not any(one in self.fixed for one in names)
+            numbers = not any(name in self.fixed for name in names)
         if self.functions.search(inner):
             last = isinstance(parent, ast.FunctionDef) and child is parent.body[-1]
             for operator, replacement in self.faults(child, scope, numbers=numbers, last=last):

@@ -85,7 +85,11 @@ class State:
 
 def plan_of(data: dict[str, Any], only: tuple[str, ...] | None) -> list[dict[str, Any]]:
     changes = gpu_stack.plan.differences(data["row"], data["found"], data["options"])
-    return [one for one in changes if only is None or {one["component"], one["item"]} & set(only)]
+    return [
+        change
+        for change in changes
+        if only is None or {change["component"], change["item"]} & set(only)
+    ]
 
 
 def reasons(
@@ -94,8 +98,8 @@ def reasons(
     """{rule: its reasons}, blockers and notices alike."""
     arguments = (data["found"], plan_of(data, only), data["options"], data["row"])
     found: dict[str, list[dict[str, Any]]] = {}
-    for one in preflight.blockers(*arguments) + preflight.warnings(*arguments):
-        found.setdefault(one["id"], []).append(one)
+    for blocker in preflight.blockers(*arguments) + preflight.warnings(*arguments):
+        found.setdefault(blocker["id"], []).append(blocker)
     return found
 
 
@@ -105,9 +109,9 @@ def judged(state: State) -> list[str]:
     expected = {state.rule, *state.also} if state.trips else set(state.also)
     wrong = [f"{name} trips: {found[name]}" for name in sorted(set(found) - expected)]
     wrong += [f"{name} does not trip" for name in sorted(expected - set(found))]
-    text = " ".join(f"{one['message']} {one['hint']}" for one in found.get(state.rule, []))
+    text = " ".join(f"{reason['message']} {reason['hint']}" for reason in found.get(state.rule, []))
     wrong += [f"its reason lacks {word!r}: {text}" for word in state.words if word not in text]
-    wrong += ["it names no way out" for one in found.get(state.rule, []) if not one["hint"]]
+    wrong += ["it names no way out" for reason in found.get(state.rule, []) if not reason["hint"]]
     return wrong
 
 
@@ -125,7 +129,7 @@ def tell() -> str:
     for state in states():
         if state.trips:
             lines.append(f"{state.rule}: {state.fact}")
-            for one in reasons(mutated(state.base(), state.changes), state.only)[state.rule]:
-                told = f"{stops[state.rule]} {one['component'] or 'the run'}"
-                lines += [f"    {told}: {one['message']}", f"    way out: {one['hint']}"]
+            for reason in reasons(mutated(state.base(), state.changes), state.only)[state.rule]:
+                told = f"{stops[state.rule]} {reason['component'] or 'the run'}"
+                lines += [f"    {told}: {reason['message']}", f"    way out: {reason['hint']}"]
     return "\n".join(lines) + "\n"

@@ -60,19 +60,19 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "nvidia_container_toolkit.docker": (f"{STACK}test_stack_container_toolkit.py", "docker"),
     "nvidia_container_toolkit.cdi": (f"{STACK}test_stack_cdi.py", "hostPath"),
     **dict.fromkeys(
-        [one for one in CURES if one.startswith("gpu_workspace.")],
+        [cure for cure in CURES if cure.startswith("gpu_workspace.")],
         (f"{STACK}test_stack_workspaces.py", "workspace"),
     ),
     **dict.fromkeys(
-        [one for one in CURES if one.startswith("gpu_front_door.")],
+        [cure for cure in CURES if cure.startswith("gpu_front_door.")],
         (f"{STACK}test_stack_front_door.py", "door"),
     ),
     **dict.fromkeys(
-        [one for one in CURES if one.startswith("slurm.")],
+        [cure for cure in CURES if cure.startswith("slurm.")],
         (f"{STACK}test_stack_slurm.py", "slurm"),
     ),
     **dict.fromkeys(
-        [one for one in CURES if one.startswith("gpu_serving.")],
+        [cure for cure in CURES if cure.startswith("gpu_serving.")],
         (f"{STACK}test_stack_serving.py", "model mnist"),
     ),
 }

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 
 def faults(source: str) -> list[tuple[str, str, str]]:
     """(operator, what was, what is) of every fault."""
-    return [(one.operator, one.before, one.after) for one in mutator.mutants(source)]
+    return [(mutant.operator, mutant.before, mutant.after) for mutant in mutator.mutants(source)]
 
 
 def of(operator: str, source: str) -> list[str]:
@@ -76,10 +76,10 @@ def test_documentation_and_types_have_no_faults() -> None:
 def test_a_fault_is_in_the_code_only_while_it_is_applied() -> None:
     source = "def f(a):\n    return a < 1 and a\n"
     before = ast.unparse(ast.parse(source))
-    for one in mutator.mutants(source):
-        with one.applied() as tree:
+    for mutant in mutator.mutants(source):
+        with mutant.applied() as tree:
             assert ast.unparse(tree) != before
-        assert ast.unparse(one.tree) == before
+        assert ast.unparse(mutant.tree) == before
 
 
 def test_the_faulty_code_runs() -> None:
@@ -92,8 +92,8 @@ def test_the_faulty_code_runs() -> None:
 def test_faults_are_known_by_what_they_are_not_by_their_line() -> None:
     source = "def f(a):\n    return a < 1\n"
     lower = "\n\n# a comment\n" + source
-    assert [one.key for one in mutator.mutants(source)] == [
-        one.key for one in mutator.mutants(lower)
+    assert [mutant.key for mutant in mutator.mutants(source)] == [
+        mutant.key for mutant in mutator.mutants(lower)
     ]
     twice = mutator.mutants("def f(a):\n    return g(1, 1)\n")
     keys = [one.key for one in twice]
@@ -103,7 +103,11 @@ def test_faults_are_known_by_what_they_are_not_by_their_line() -> None:
 
 def test_a_fault_knows_whether_it_is_run_at_import() -> None:
     source = "@d('x')\ndef f(a=1):\n    return 2\nclass C:\n    b = 3\n    def m(self): return 4\n"
-    when = {one.before: one.at_import for one in mutator.mutants(source) if one.operator != "text"}
+    when = {
+        mutant.before: mutant.at_import
+        for mutant in mutator.mutants(source)
+        if mutant.operator != "text"
+    }
     assert {value for value in "1234" if when[value]} == {"1", "3"}
 
 
@@ -116,7 +120,7 @@ def test_numbers_of_a_table_may_be_left_as_they_are() -> None:
 
 def test_functions_can_be_chosen() -> None:
     source = "def f():\n    return 1\nclass C:\n    def g(self):\n        return 2\n"
-    assert {one.function for one in mutator.mutants(source, r"^C\.")} == {"C.g"}
+    assert {mutant.function for mutant in mutator.mutants(source, r"^C\.")} == {"C.g"}
 
 
 CODE = """\

@@ -54,8 +54,8 @@ def plans(root: Path) -> Iterator[list[dict[str, Any]]]:
 
 def test_every_change_says_what_why_and_what_it_will_be(tmp_path: Path) -> None:
     for changes in plans(tmp_path):
-        for one in changes:
-            assert wrong(one) == [], one
+        for change in changes:
+            assert wrong(change) == [], change
 
 
 DRIFTS: list[tuple[str, str]] = [
@@ -80,6 +80,6 @@ def test_so_does_every_change_of_the_driver(tmp_path: Path, path: str, content: 
     age(tmp_path, nvidia_driver.BLACKLIST, 3000)
     here = context(tmp_path)
     changes = nvidia_driver.differ({"nvidia_driver": DRIVER}, nvidia_driver.look(here), {})
-    assert f"/boot/initrd.img-{KERNEL}" in [one["item"] for one in changes]
-    for one in changes:
-        assert wrong(one) == [], one
+    assert f"/boot/initrd.img-{KERNEL}" in [change["item"] for change in changes]
+    for change in changes:
+        assert wrong(change) == [], change

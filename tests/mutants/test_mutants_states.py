@@ -161,7 +161,7 @@ def test_no_fact_is_seen_and_not_judged() -> None:
                     here = here[key]
                 here[path[-1]] = other
                 seen = check_states.seen_of(data)
-                results |= {one.result for one in check_states.verdicts(seen).values()}
+                results |= {verdict.result for verdict in check_states.verdicts(seen).values()}
             reason = next((one for one in TOLD_ONLY if re.fullmatch(one, name)), None)
             if "failed" not in results and reason is None:
                 unseen.append(name)

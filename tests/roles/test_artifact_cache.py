@@ -230,7 +230,7 @@ def test_the_service_may_write_where_the_cache_is() -> None:
     ],
 )
 def test_bad_input_is_refused(name: str, value: Any, fit: bool) -> None:
-    (option,) = [one for one in ROLE.options if one.name == name]
+    (option,) = [option for option in ROLE.options if option.name == name]
     assert (option.fault(value) is None) is fit
 
 

@@ -93,7 +93,7 @@ def test_a_file_is_made_where_none_is_and_none_is_made_to_remove_from_it(
     assert list(home.iterdir()) == []
     run()
     assert (home / ".bashrc").read_text() == BLOCK
-    assert [one.name for one in home.iterdir()] == [".bashrc"]
+    assert [path.name for path in home.iterdir()] == [".bashrc"]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_link_to_a_file_of_roots_changes_nothing_of_roots(
     assert "ada" in answer["left"]
     info = victim.stat()
     assert (victim.read_text(), info.st_uid, info.st_mode & 0o777) == ("root only\n", 0, mode)
-    assert [one.name for one in place.iterdir()] == ["sudoers"]
+    assert [path.name for path in place.iterdir()] == ["sudoers"]
 
 
 @needs_root
@@ -242,7 +242,7 @@ def test_the_module_writes_and_tells_and_leaves_alone(
     path = f"{home}/.bashrc"
     added = [f"+{line}" for line in BLOCK.splitlines()]
     assert ask("--check") == (True, added)
-    assert [one.name for one in home.iterdir()] == [".bashrc"]
+    assert [path.name for path in home.iterdir()] == [".bashrc"]
     assert ask() == (True, added)
     assert (home / ".bashrc").read_text() == BLOCK + "export TOKEN=geheim\n"
     assert ask() == (False, [])

@@ -184,7 +184,7 @@ class Host:
             return 0, "", self.modules
         if command[0].endswith("nginx"):
             bad = self.takes and self.takes in (self.text(self.program.SITE) or "")
-            bad = bad or not all(self.path(one).stat().st_size for one in self.reads)
+            bad = bad or not all(self.path(read).stat().st_size for read in self.reads)
             return int(bool(bad)), CONFIGURATION + self.theirs, "emerg" if bad else TAKEN
         return 0, "", ""
 
@@ -196,7 +196,7 @@ class Host:
 
     def asked(self) -> list[str]:
         """Its commands."""
-        return [one.split()[1] for one in self.calls if one.startswith(self.program.CERTBOT)]
+        return [call.split()[1] for call in self.calls if call.startswith(self.program.CERTBOT)]
 
     def path(self, path: str) -> Path:
         return self.root / path.lstrip("/")
@@ -418,7 +418,7 @@ def test_whoever_has_the_authoritys_key_can_be_this_name_and_nobody_else(
     host.program.apply(wish())
     (tmp_path / "ext").write_text(f"[v3]\nsubjectAltName={name}\nextendedKeyUsage={usage}\n")
     ca = [str(host.path(one)) for one in (host.program.CA, host.program.CA_KEY)]
-    leaf = {one: str(tmp_path / one) for one in ("key", "csr", "crt", "ext")}
+    leaf = {name: str(tmp_path / name) for name in ("key", "csr", "crt", "ext")}
     for command in (
         ["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
          "-subj", "/", "-keyout", leaf["key"], "-out", leaf["csr"]],
@@ -883,7 +883,7 @@ def test_a_site_that_nginx_does_not_take_is_put_back(host: Host) -> None:
     with pytest.raises(host.program.RefusedError):
         host.program.apply(wish(people=[{**ADA, "name": "zoe"}]))
     assert host.text(host.program.SITE) == before
-    assert not [one for one in host.calls if "reload" in one or "start" in one]
+    assert not [call for call in host.calls if "reload" in call or "start" in call]
 
 
 @pytest.mark.parametrize("tls", ["local_ca", "given"])
@@ -907,9 +907,9 @@ def test_with_a_site_all_that_belongs_to_it_is_put_back(host: Host, tls: str) ->
 
 def test_who_is_connected_stays_so(host: Host) -> None:
     host.program.apply(wish())
-    words = [one for one in host.calls if one.startswith("systemctl")]
+    words = [call for call in host.calls if call.startswith("systemctl")]
     assert "systemctl reload nginx" in words
-    assert not [one for one in words if "restart" in one or "stop" in one]
+    assert not [word for word in words if "restart" in word or "stop" in word]
     host.path("/run/nginx.pid").unlink()
     host.calls.clear()
     host.program.serve()
@@ -1117,7 +1117,7 @@ def test_an_nginx_that_others_need_stays(
     monkeypatch.setattr(programs, "call", call)
     assert host.program.remove() == {"packages": [], "alone": False}
     assert "systemctl reload nginx" in host.calls
-    assert not [one for one in host.calls if "--now nginx" in one]
+    assert not [call for call in host.calls if "--now nginx" in call]
 
 
 @pytest.mark.parametrize(
@@ -1131,7 +1131,7 @@ def test_an_nginx_of_others_stays_and_is_reloaded(host: Host, theirs: str) -> No
     host.calls.clear()
     assert host.program.remove() == {"packages": [], "alone": False}
     assert "systemctl reload nginx" in host.calls
-    assert not [one for one in host.calls if "--now nginx" in one or "enable nginx" in one]
+    assert not [call for call in host.calls if "--now nginx" in call or "enable nginx" in call]
 
 
 @pytest.mark.parametrize("library", [True, False])

@@ -131,7 +131,11 @@ def test_the_drivers_suites_are_the_catalogs(release: str) -> None:
     found = variables("nvidia_driver", release)
     assert found["__nvidia_driver_suites"] == [archive["suite"] for archive in archives]
     # What the platform's archives have beyond what every release's driver is in.
-    more = [one for one in archives[0]["components"] if one not in ("contrib", "non-free")]
+    more = [
+        component
+        for component in archives[0]["components"]
+        if component not in ("contrib", "non-free")
+    ]
     assert found["__nvidia_driver_kernel_components"] == more
     assert found["__nvidia_driver_headers"] == rows("platforms", release)[0]["headers"]
 

@@ -315,7 +315,7 @@ def test_the_plan_of_a_removal_refuses_what_the_role_refuses(machine: Machine) -
 
 
 def items(found: Any) -> list[tuple[str, Any]]:
-    return [(one["item"], one["from"]) for one in look.differ("x", found[0])]
+    return [(change["item"], change["from"]) for change in look.differ("x", found[0])]
 
 
 def test_the_plan_has_what_the_role_would_do(machine: Machine) -> None:

@@ -79,7 +79,7 @@ def root(machine: Machine) -> Path:
 def test_what_the_role_knows_by_itself_is_the_catalogs() -> None:
     """Without a lock: the newest version, the four names, the place and the key."""
     (row,) = [
-        one for one in load().rows("nvidia_container_toolkit") if one.architecture == "x86_64"
+        row for row in load().rows("nvidia_container_toolkit") if row.architecture == "x86_64"
     ]
     defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text("utf-8"))
     names = yaml.safe_load((ROLE / "vars" / "main.yml").read_text("utf-8"))

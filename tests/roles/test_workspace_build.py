@@ -114,7 +114,7 @@ def test_the_context_is_what_the_host_has(
     assert image_build.build(wish())["built"] is True
     words, context = built
     with tarfile.open(fileobj=context) as packed:
-        entries = {one.name: one for one in packed.getmembers()}
+        entries = {getmember.name: getmember for getmember in packed.getmembers()}
         conf = packed.extractfile("root/etc/ld.so.conf.d/00-gpu-workspace.conf")
         assert conf is not None
         # cuDNN's folder alone: where all look nothing has to be said.
@@ -129,9 +129,9 @@ def test_the_context_is_what_the_host_has(
         "root/usr/lib/cuda/nvvm/libdevice/libdevice.10.bc",
     }
     assert entries[f"root{LIBRARY}"].linkname == "libcudart.so.11.0.152"
-    assert {(one.uid, one.gid) for one in entries.values()} == {(0, 0)}
+    assert {(entry.uid, entry.gid) for entry in entries.values()} == {(0, 0)}
     assert entries[f"root{VENV}/bin"].mode == 0o755
-    said = dict(one.split("=", 1) for one in words if "=" in one)
+    said = dict(word.split("=", 1) for word in words if "=" in word)
     assert said == {
         "BASE": "debian@sha256:" + SHA,
         "PACKAGES": "python3.9 python3.9-venv tmux",
@@ -150,9 +150,13 @@ def test_a_stack_whose_cuda_came_as_wheels_has_the_environment_alone(
         os.chown(machine.root / f"{VENV}/bin/jupyter".lstrip("/"), 1234, 1234)
     image_build.build(wish(stack=stack))
     with tarfile.open(fileobj=built[1]) as packed:
-        names = [one.name for one in packed.getmembers() if one.isfile() or one.issym()]
-        assert {one.uid for one in packed.getmembers()} == {0}
-    assert [one for one in names if not one.startswith(f"root{VENV}/")] == [
+        names = [
+            getmember.name
+            for getmember in packed.getmembers()
+            if getmember.isfile() or getmember.issym()
+        ]
+        assert {getmember.uid for getmember in packed.getmembers()} == {0}
+    assert [name for name in names if not name.startswith(f"root{VENV}/")] == [
         *("Containerfile", "root/etc/ld.so.conf.d/00-gpu-workspace.conf")
     ]
     assert "XLA=" in built[0]

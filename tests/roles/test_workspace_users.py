@@ -30,8 +30,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     def call(words: list[str], **options: Any) -> tuple[int, str, str]:
         if "getent" not in words:
             return real(words, **options)
-        rows = [one for one in host.accounts if one.split(":")[2] in words]
-        return (0, "".join(one + "\n" for one in rows), "") if rows else (2, "", "")
+        rows = [account for account in host.accounts if account.split(":")[2] in words]
+        return (0, "".join(row + "\n" for row in rows), "") if rows else (2, "", "")
 
     host.accounts = ["alice:x:1000:1000::/home/alice:/bin/bash"]  # type: ignore[attr-defined]
     stand_in(monkeypatch, tmp_path, call)
@@ -250,7 +250,7 @@ def test_homes_are_given_over_in_one_run_and_nothing_is_lost(former: Machine) ->
         assert (home / "deep/notes").stat().st_mtime == 1
         assert not (home / "deep/run").stat().st_mode & stat.S_ISUID
     assert all(found.st_uid == 0 for found in outside.values())
-    stops = [one for one in former.calls if one[:2] == ["systemctl", "stop"]]
+    stops = [call for call in former.calls if call[:2] == ["systemctl", "stop"]]
     assert stops == [
         ["systemctl", "stop", "gpu-workspace@ada.service", "gpu-workspace@bob.service"]
     ]

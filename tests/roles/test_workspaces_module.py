@@ -156,7 +156,7 @@ def test_from_nobody_to_somebody_and_back(host: Host) -> None:
     after = host.everything()
     host.run(gpu_workspaces=ADA_ALONE, **secrets)
     assert host.everything() == after
-    assert not [one for one in host.calls() if one.startswith("systemctl st")]
+    assert not [call for call in host.calls() if call.startswith("systemctl st")]
     code, said = host.run("--check", gpu_workspaces=[])
     assert (code, host.everything()) == (0, after), said
     assert "would stop: ada" in said
@@ -343,7 +343,7 @@ def test_nothing_is_pulled_in_check_mode(machine: Machine, what: str) -> None:
         "archive": "", "containerfile": "", "proxy": "", "parts": ["jupyter"],
     }  # fmt: skip
     assert images.bring(order, dry=True) is True
-    assert [one[3:5] for one in machine.calls] == [["image", "inspect"]]
+    assert [call[3:5] for call in machine.calls] == [["image", "inspect"]]
 
 
 def test_what_is_built_of_a_base_that_is_missing_pulls_it_first(
@@ -357,7 +357,7 @@ def test_what_is_built_of_a_base_that_is_missing_pulls_it_first(
         "archive": "", "containerfile": "FROM", "proxy": "", "parts": [],
     }  # fmt: skip
     assert images.bring(order, dry=False) is True
-    assert ["pull", "--quiet", BASE] in [one[3:] for one in machine.calls]
+    assert ["pull", "--quiet", BASE] in [call[3:] for call in machine.calls]
     assert (built[0]["base"], built[0]["containerfile"]) == (BASE, "FROM")
     assert built[0]["reference"] == parameters.reference({**NONE, "base": BASE})
 

@@ -323,7 +323,7 @@ class Machine:
         return 0, "", ""
 
     def told(self, *words: str) -> list[list[str]]:
-        return [one for one in self.calls if one[: len(words)] == list(words)]
+        return [call for call in self.calls if call[: len(words)] == list(words)]
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, root: Path, call: Any) -> None:
@@ -564,7 +564,7 @@ def test_what_nobody_wished_for_docker_is_not_told(machine: Machine) -> None:
     writable = person(volumes=[{"path": "/a", "at": "/b", "writable": True}])
     bring.apply(wish(writable))
     words = " ".join(command.command("ada"))
-    assert not any(f"--{one} " in words for one in ("gpus", "cpus", "memory"))
+    assert not any(f"--{name} " in words for name in ("gpus", "cpus", "memory"))
     assert "src=/a,dst=/b --runtime" in words
 
 
@@ -1334,7 +1334,7 @@ def test_an_image_that_is_built_is_named_by_all_that_goes_in() -> None:
     for key, value in (("base_sha256", "b"), ("packages", ["git"]), ("stack", {})):
         names.add(parameters.reference({**made_of, key: value}))
     assert len(names) == 4
-    assert all(one.startswith("gpu-workspace-built:") for one in names)
+    assert all(name.startswith("gpu-workspace-built:") for name in names)
     assert parameters.reference({**made_of, "base_sha256": "", "image": IMAGE}) == IMAGE
     by_file = {**made_of, "base_sha256": "", "image_file": "x.tar", "image_sha256": "c" * 64}
     assert parameters.reference(by_file) == "gpu-workspace:" + "c" * 16

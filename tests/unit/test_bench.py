@@ -162,7 +162,7 @@ RESULTS: dict[str, Any] = {
 
 
 def bound(text: str, results: dict[str, Any] = RESULTS) -> figures.Bound:
-    (found,) = [one for one in bounds.bounds(results) if text in one.text]
+    (found,) = [bound for bound in bounds.bounds(results) if text in bound.text]
     return found
 
 
@@ -231,7 +231,7 @@ def test_every_bound_is_judged_by_its_own_runs() -> None:
 
 def test_the_bounds_are_the_agreed_ones() -> None:
     """By hand, so that no bound moves with what is measured by it."""
-    limits = {(one.part, one.text): one.limit for one in bounds.bounds({})}
+    limits = {(bound.part, bound.text): bound.limit for bound in bounds.bounds({})}
     assert [limit for (part, _text), limit in limits.items() if part in "ahij"] == [
         *(0.85, 1.5, 1.02, 1.02, 1.5, 1.1, 1.5)
     ]
@@ -250,7 +250,7 @@ def test_what_is_not_met_has_its_reason_in_the_runs_figures() -> None:
     assert "Ansible's empty task takes 0.050 s of it" in bound("further converged host").reason
     # What is met needs none, and what was not measured has none.
     assert "reason" not in bound("six bare hosts").plain()
-    assert {one.reason for one in bounds.bounds({})} == {""}
+    assert {bound.reason for bound in bounds.bounds({})} == {""}
     text = page.render(RESULTS)
     assert f"- (i) re-run, 1,000 hosts: ours / plain ssh: {reason}." in text
     assert "- (h) six bare hosts" not in text
@@ -278,7 +278,7 @@ def test_a_verdict_tells_the_distance() -> None:
 )
 def test_what_was_not_measured_is_not_met(part: str) -> None:
     left = {key: value for key, value in RESULTS.items() if key != part}
-    unmeasured = [one for one in bounds.bounds(left) if one.value is None]
+    unmeasured = [bound for bound in bounds.bounds(left) if bound.value is None]
     assert unmeasured
     assert {one.verdict for one in unmeasured} == {"not measured"}
     assert {one.met for one in unmeasured} == {None}
@@ -329,7 +329,7 @@ def test_a_page_without_some_parts_is_a_page() -> None:
 def test_the_published_page_is_that_of_its_figures() -> None:
     results = json.loads((ROOT / "docs" / "benchmark.json").read_text("utf-8"))
     assert (ROOT / "docs" / "benchmark.md").read_text("utf-8") == page.render(results)
-    assert results["bounds"] == [one.plain() for one in bounds.bounds(results)]
+    assert results["bounds"] == [bound.plain() for bound in bounds.bounds(results)]
 
 
 def test_a_table_is_markdown() -> None:
@@ -585,7 +585,7 @@ def test_ten_people_are_measured_before_one_in_each_second_round(
             if now.endswith("changed"):
                 self.running[0] = "another"
             else:
-                self.running = [f"{len(said)}-{one}" for one in range(int(now))]
+                self.running = [f"{len(said)}-{number}" for number in range(int(now))]
             return float(len(self.running))
 
         def containers(self) -> set[str]:

@@ -82,10 +82,10 @@ def test_no_patch_takes_what_its_newest_refuses() -> None:
         "9",
     ]
     for row in read(CATALOG / "tensorflow.yml")["tensorflow"]:
-        bounds = [Requirement(one) for one in row["constraints"]]
+        bounds = [Requirement(constraint) for constraint in row["constraints"]]
         patches = sorted(row["patches"], key=Version)
         for name, newest in requires[patches[-1]].items():
-            own = [one.specifier for one in bounds if one.name == name]
+            own = [bound.specifier for bound in bounds if bound.name == name]
             for patch in patches:
                 asked = SpecifierSet(requires[patch][name])
                 for version in newer:

@@ -272,7 +272,9 @@ def test_a_record_is_gone_on_with(tmp_path: Path) -> None:
 
     second = faults.Harness(faults.parse(arguments), tmp_path)
     second.resume()
-    assert [(one["fault"]["kind"], one["proven"]) for one in second.results] == [("dpkg", True)]
+    assert [(result["fault"]["kind"], result["proven"]) for result in second.results] == [
+        ("dpkg", True)
+    ]
     assert [(one["fault"]["kind"], one["proven"]) for one in second.earlier] == [("power", False)]
     second.write()
     third = faults.Harness(faults.parse(arguments), tmp_path)

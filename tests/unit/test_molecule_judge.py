@@ -101,7 +101,9 @@ def entry(run: judge.Run) -> dict[str, Any]:
 
 
 def check(run: judge.Run, identifier: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in entry(run)["checks"] if one["id"] == identifier)
+    found: dict[str, Any] = next(
+        check for check in entry(run)["checks"] if check["id"] == identifier
+    )
     return found
 
 
@@ -111,17 +113,21 @@ def one_more_change(run: judge.Run) -> None:
 
 
 def another_components_change(run: judge.Run) -> None:
-    next(one for one in entry(run)["changes"] if one["component"] == "cudnn")["selected"] = True
+    next(change for change in entry(run)["changes"] if change["component"] == "cudnn")[
+        "selected"
+    ] = True
 
 
 def one_change_less(run: judge.Run) -> None:
     entry(run)["changes"] = [
-        one for one in entry(run)["changes"] if one["item"] != "/etc/environment"
+        change for change in entry(run)["changes"] if change["item"] != "/etc/environment"
     ]
 
 
 def the_same_change_twice(run: judge.Run) -> None:
-    environment = [one for one in entry(run)["changes"] if one["item"] == "/etc/environment"]
+    environment = [
+        change for change in entry(run)["changes"] if change["item"] == "/etc/environment"
+    ]
     entry(run)["changes"] += environment
 
 
@@ -217,7 +223,7 @@ def test_a_step_that_went_wrong_is_red(
 ) -> None:
     run = recorded(step)
     if alter is no_host:  # its events are those of a run that never reached it
-        run = judge.Run(run.report, [one for one in run.events if one.get("host") != HOST])
+        run = judge.Run(run.report, [event for event in run.events if event.get("host") != HOST])
     alter(run)
     assert says in "; ".join(JUDGES[step](run))
 

@@ -107,7 +107,7 @@ def test_drift_is_told_by_what_differs() -> None:
     made["hosts"]["a3"]["changes"] = [host("drift")["changes"][0]]  # put right: it is proven
     view = Page(validate(made), [])
     told = [
-        (group.name, [row["item"] for row in group.changes], [one.name for one in group.hosts])
+        (group.name, [row["item"] for row in group.changes], [host.name for host in group.hosts])
         for group in view.drift
     ]
     assert told == [
@@ -135,11 +135,11 @@ def test_versions_say_who_has_them_and_mark_the_odd_ones() -> None:
         (share.version, len(share.hosts), share.unlike_lock, share.rare, share.others)
         for share in found["Driver"]
     ]
-    odd = sum(one["found"].get("nvidia_driver") == "470.199.02" for one in made["hosts"].values())
-    unseen = sum(one["status"] == "unreachable" for one in made["hosts"].values())
+    odd = sum(host["found"].get("nvidia_driver") == "470.199.02" for host in made["hosts"].values())
+    unseen = sum(host["status"] == "unreachable" for host in made["hosts"].values())
     ubuntu = sum(
-        one["found"].get("nvidia_driver") == UBUNTU["nvidia_driver"]
-        for one in made["hosts"].values()
+        host["found"].get("nvidia_driver") == UBUNTU["nvidia_driver"]
+        for host in made["hosts"].values()
     )
     assert told == [
         ("470.256.02", 100 - ubuntu - odd - unseen, 0, False, True),
@@ -179,7 +179,7 @@ def test_filters_offer_what_divides_the_hosts() -> None:
         "ubuntu 22.04 x86_64",
     ]
     keys = {choice.title: choice.key for choice in (*view.platforms, *view.groups)}
-    chosen = next(one for one in view.hosts if one.name == "gpu081")
+    chosen = next(host for host in view.hosts if host.name == "gpu081")
     expected = ["ubuntu 22.04 x86_64", "rack02", "research"]
     assert chosen.keys.split() == [keys[word] for word in expected]
 
@@ -187,7 +187,7 @@ def test_filters_offer_what_divides_the_hosts() -> None:
 def test_checks_in_common_are_told_once_and_none_is_lost() -> None:
     made = fleet(100)
     view = Page(validate(made), [])
-    lists = {one.anchor: one for one in view.common_checks}
+    lists = {check.anchor: check for check in view.common_checks}
     shared = 0
     for one in view.hosts:
         raw = made["hosts"][one.key]["checks"]
@@ -225,7 +225,7 @@ def test_history_says_who_changed_and_how_each_host_fared() -> None:
     ]
     assert view.history.better == []
     assert [one.name for one in view.history.new] == ["d"]
-    strips = {one.name: one.past.words for one in view.hosts if one.past}
+    strips = {host.name: host.past.words for host in view.hosts if host.past}
     assert strips == {
         "a": "2 proven, then 1 converged, then 1 failed",
         "b": "1 failed, then 1 unreachable, then 2 proven",
@@ -324,8 +324,8 @@ def test_filters_leave_the_hosts_that_fit(browser: Any, address: str) -> None:
     choose(browser, "platform", "debian")
     browser.click("#show-drift")
     drifting = sum(
-        one["status"] == "drift" and "rack01" in one["groups"]
-        for one in fleet(120)["hosts"].values()
+        host["status"] == "drift" and "rack01" in host["groups"]
+        for host in fleet(120)["hosts"].values()
     )
     assert browser.ask(ROWS) == browser.ask(PARTS) == drifting > 0
     # Those of them that have a past to tell of.
@@ -345,7 +345,7 @@ def test_the_page_is_whole_without_a_script(browser: Any, address: str) -> None:
         assert (
             browser.ask(ROWS)
             == browser.ask(PARTS)
-            == sum(one["status"] == "drift" for one in fleet(120)["hosts"].values())
+            == sum(host["status"] == "drift" for host in fleet(120)["hosts"].values())
         )
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)

@@ -72,7 +72,7 @@ def offered() -> dict[str, Stack]:
         for patch in row.patches:
             wish = Wish(tensorflow=patch, literal={"tensorflow": patch})
             stacks = [solver.find(wish, platform) for platform in facts.platforms]
-            fitting = [one for one in stacks if one is not None and not one.missing]
+            fitting = [stack for stack in stacks if stack is not None and not stack.missing]
             if fitting:
                 found[patch] = min(fitting, key=lambda one: not one.native)
     return found
@@ -176,7 +176,9 @@ def test_what_a_patch_locks_is_imported_and_trains(patch: str, tmp_path: Path) -
         first, last = said["loss"]
         assert last < first
         assert stack.row is not None
-        assert [_capability(one) for one in said["capabilities"]] == stack.row.capabilities
+        assert [
+            _capability(capability) for capability in said["capabilities"]
+        ] == stack.row.capabilities
     finally:
         shutil.rmtree(venv, ignore_errors=True)
         uv("cache", "clean", "tensorflow")

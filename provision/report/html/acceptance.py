@@ -122,7 +122,7 @@ class Page:
         self.faults = [fault for host in self.hosts for fault in host.faults]
         gpus = [gpu for host in hosts for gpu in host.gpus]
         self.gpus = len(gpus)
-        self.columns = [one for one in COLUMNS if any(gpu[one.key] for gpu in gpus)]
+        self.columns = [column for column in COLUMNS if any(gpu[column.key] for gpu in gpus)]
         sick = sum(gpu["verdict"] in BAD for gpu in gpus)
         ill = [host for host in hosts if host.status in BAD]
         worse = any(host.status != "degraded" for host in ill)

@@ -61,7 +61,9 @@ def test_what_several_programs_have_on_one_part_points_to_the_card() -> None:
 @pytest.mark.parametrize("name", programs_at_fault())
 def test_programs_at_fault_point_to_no_card_by_themselves(name: str) -> None:
     events = programs_at_fault()[name]
-    cards = [[one for one in events if one["pci"] == card] for card in {e["pci"] for e in events}]
+    cards = [
+        [event for event in events if event["pci"] == card] for card in {e["pci"] for e in events}
+    ]
     found = [xids.repeated(number, card) for card in cards for number in (13, 31, 43, 45)]
     # Which card has how many is known to the check alone, which sees them all.
     assert any(found) is (name == "a program that is wrong on each card")
@@ -127,6 +129,6 @@ def test_a_faulty_part_is_found_in_a_kernels_log() -> None:
     ]
     lines = [journal(f"NVRM: Xid (PCI:0000:cb:00): 13, {text}") for text in texts]
     lines = [line.replace("1764112483", str(1764112483 + 999 * n)) for n, line in enumerate(lines)]
-    facts: list[dict[str, Any]] = [one._asdict() for one in kernel_log.xids("".join(lines))]
+    facts: list[dict[str, Any]] = [xid._asdict() for xid in kernel_log.xids("".join(lines))]
     assert [fact["pid"] for fact in facts] == [None, None, 71]
     assert xids.repeated(13, facts) == (GRAPHICS, "degraded", "watch", "GPC 7, TPC 7", 3, 3, 3)

@@ -46,14 +46,14 @@ def machine(
 ) -> Context:  # fmt: skip
     """A host with these packages; `shows`: what apt-cache knows; `modules`: {kernel: version}."""
     installed = status(*((name, "1") for name in packages))
-    tree(root, {f"/boot/vmlinuz-{one}": "" for one in kernels})
+    tree(root, {f"/boot/vmlinuz-{kernel}": "" for kernel in kernels})
     tree(root, {"/var/lib/dpkg/status": installed, **(files or {})})
     asked: list[list[str]] = []
 
     def run(argv: list[str]) -> Result:
         asked.append(argv)
         if argv[:2] == ["apt-cache", "show"]:
-            wanted = [one for one in shows.split("\n\n") if one.split("\n")[0][9:] in argv[2:]]
+            wanted = [line for line in shows.split("\n\n") if line.split("\n")[0][9:] in argv[2:]]
             return Result(0 if wanted else 100, "\n\n".join(wanted), "")
         if argv[:3] == ["modinfo", "-F", "version"] and argv[4] in (modules or {}):
             return Result(0, (modules or {})[argv[4]] + "\n", "")

@@ -176,8 +176,12 @@ def test_a_bare_container_gets_the_run_file_and_its_pins(tmp_path: Path) -> None
 def test_another_version_of_the_run_file_is_one_change(tmp_path: Path) -> None:
     run_file_host(tmp_path)
     older = {**RUN, "version": "470.239.06"}
-    changes = [one for one in seen(tmp_path, older)[1] if one["item"] == nvidia_driver.RUNFILE_ITEM]
-    assert [(one["from"], one["to"]) for one in changes] == [("470.256.02", "470.239.06")]
+    changes = [
+        change
+        for change in seen(tmp_path, older)[1]
+        if change["item"] == nvidia_driver.RUNFILE_ITEM
+    ]
+    assert [(change["from"], change["to"]) for change in changes] == [("470.256.02", "470.239.06")]
 
 
 def test_the_librarys_name_tells_the_version_where_the_record_is_gone(tmp_path: Path) -> None:
@@ -227,7 +231,7 @@ def test_packages_of_a_driver_beside_the_run_file_are_named(tmp_path: Path) -> N
     tree(tmp_path, {"/var/lib/dpkg/status": status(("dkms", "1", "install"), *packages)})
     found, changes = seen(tmp_path, RUN)
     assert set(found["leftovers"]) == set(names)
-    assert {one["item"] for one in changes if one["to"] is None} == set(names)
+    assert {change["item"] for change in changes if change["to"] is None} == set(names)
 
 
 def test_a_run_file_under_packages_is_named(tmp_path: Path) -> None:
@@ -255,11 +259,11 @@ def test_another_branch_by_the_same_way_goes(tmp_path: Path) -> None:
         ("dkms", "1", "install"),
     )
     _found, changes = seen(tmp_path, newer)
-    assert {one["item"] for one in changes if one["to"] is None} == set(dict(of(SIGNED)))
+    assert {change["item"] for change in changes if change["to"] is None} == set(dict(of(SIGNED)))
     # Back again is the same the other way round.
     back = tree(tmp_path / "back", {})
     host(back, newer, *of(newer))
-    assert {one["item"] for one in seen(back, SIGNED)[1] if one["to"] is None} == set(
+    assert {change["item"] for change in seen(back, SIGNED)[1] if change["to"] is None} == set(
         dict(of(newer))
     )
 
@@ -268,7 +272,7 @@ def test_the_other_way_with_the_same_branch_is_another_driver(tmp_path: Path) ->
     network_host(tmp_path)
     found, changes = seen(tmp_path, SIGNED)
     assert found["method"] == "network"
-    assert {one["item"] for one in changes if one["to"] is None} == {
+    assert {change["item"] for change in changes if change["to"] is None} == {
         *NETWORK["packages"]["userspace"],
         *NETWORK["packages"]["kernel"],
     }
@@ -277,9 +281,9 @@ def test_the_other_way_with_the_same_branch_is_another_driver(tmp_path: Path) ->
 def test_somebody_elses_driver_goes_only_where_the_wish_says_switch(tmp_path: Path) -> None:
     packages = [("libnvidia-compute-535-server", "535.309.01-1", "install")]
     tree(tmp_path, {"/var/lib/dpkg/status": status(*packages)})
-    assert not [one for one in seen(tmp_path, SIGNED)[1] if one["to"] is None]
+    assert not [change for change in seen(tmp_path, SIGNED)[1] if change["to"] is None]
     _found, changes = seen(tmp_path, SIGNED, nvidia_driver_switch="switch")
-    assert [one["item"] for one in changes if one["to"] is None] == [packages[0][0]]
+    assert [change["item"] for change in changes if change["to"] is None] == [packages[0][0]]
 
 
 def test_the_same_branch_in_another_flavour_is_somebody_elses(tmp_path: Path) -> None:
@@ -327,7 +331,7 @@ def test_a_kernel_without_a_signed_module_is_named(tmp_path: Path) -> None:
     _found, changes = seen(tmp_path, SIGNED, modules={KERNEL: "470.239.06"})
     assert items(changes) == [f"module for kernel {newer}"]
     _found, changes = seen(tmp_path, SIGNED, modules={KERNEL: "470.239.06", newer: "470.256.02"})
-    assert [one["from"] for one in changes] == ["470.256.02"]
+    assert [change["from"] for change in changes] == ["470.256.02"]
 
 
 def test_headers_follow_the_package_that_brings_the_next_kernel(tmp_path: Path) -> None:
@@ -363,7 +367,7 @@ def test_nvswitch_wants_the_fabric_manager_of_the_drivers_version(tmp_path: Path
         tree(tmp_path, {"/var/lib/dpkg/status": text})
 
     packages("470.239.06-1", "hold")
-    assert [one["from"] for one in seen(tmp_path, RUN)[1]] == ["470.239.06-1", "470.239.06-1"]
+    assert [change["from"] for change in seen(tmp_path, RUN)[1]] == ["470.239.06-1", "470.239.06-1"]
     packages("470.256.02-1", "install")
     unit = driver_method.FABRIC_UNIT
     assert f"{FABRIC} hold" in items(seen(tmp_path, RUN)[1])

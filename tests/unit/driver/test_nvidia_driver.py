@@ -71,7 +71,7 @@ def changes(root: Path, *, container: bool = False, **options: Any) -> list[dict
 
 
 def items(found: list[dict[str, Any]]) -> list[str]:
-    return [one["item"] for one in found]
+    return [change["item"] for change in found]
 
 
 def test_a_converged_machine_has_no_change(tmp_path: Path) -> None:

@@ -73,16 +73,18 @@ RULES = {rule.id: rule for rule in preflight.RULES}
 def test_ports_are_named_in_one_order() -> None:
     ports = {"443": ["apache2"], "80": ["caddy"], "8080": ["x"]}
     found = {**GOOD, "preflight": {"front_door": {"ports": ports, "sites": []}}}
-    changed = [one for one in CHANGES if one["component"] == "gpu_front_door"]
-    told = [one["message"].split()[1] for one in preflight.blockers(found, changed, {}, ROW)]
+    changed = [change for change in CHANGES if change["component"] == "gpu_front_door"]
+    told = [
+        blocker["message"].split()[1] for blocker in preflight.blockers(found, changed, {}, ROW)
+    ]
     assert told == ["80", "443", "8080"]
 
 
 def test_people_are_named_in_one_order() -> None:
     people = [{"name": name, "gpus": [7]} for name in ("eve", "bob")]
-    changed = [one for one in CHANGES if one["component"] == "gpu_workspace"]
+    changed = [change for change in CHANGES if change["component"] == "gpu_workspace"]
     arguments = ({**GOOD, "gpus": []}, changed, {"gpu_workspaces": people}, ROW)
-    told = [one["message"].split()[0] for one in preflight.blockers(*arguments)]
+    told = [blocker["message"].split()[0] for blocker in preflight.blockers(*arguments)]
     assert told == ["bob", "eve"]
 
 
@@ -101,14 +103,17 @@ def reasons(
         here[last] = value
     arguments = (found, changes, case.get("options", {}), case.get("row", ROW))
     return {
-        one["id"]: one for one in preflight.blockers(*arguments) + preflight.warnings(*arguments)
+        blocker["id"]: blocker
+        for blocker in preflight.blockers(*arguments) + preflight.warnings(*arguments)
     }
 
 
 def everything(data: dict[str, Any]) -> list[dict[str, Any]]:
     """The host's own plan, and a change of each component that its stack has."""
     here = data["found"]["state"]
-    return rule_states.plan_of(data, None) + [one for one in CHANGES if one["component"] in here]
+    return rule_states.plan_of(data, None) + [
+        change for change in CHANGES if change["component"] in here
+    ]
 
 
 def of_state(
@@ -118,18 +123,19 @@ def of_state(
     data = mutated(state.base(), state.changes)
     arguments = (data["found"], plan(data), data["options"], data["row"])
     return {
-        one["id"]: one for one in preflight.blockers(*arguments) + preflight.warnings(*arguments)
+        blocker["id"]: blocker
+        for blocker in preflight.blockers(*arguments) + preflight.warnings(*arguments)
     }
 
 
 def tripping(rule: str) -> list[State]:
-    return [one for one in rule_states.states() if one.rule == rule and one.trips]
+    return [state for state in rule_states.states() if state.rule == rule and state.trips]
 
 
 def quiet(rule: str) -> list[State]:
     """Those that are quiet whatever else is changed on the host."""
     whatever = (None, (RULES[rule].component,))
-    found = [one for one in rule_states.states() if one.rule == rule and not one.trips]
+    found = [state for state in rule_states.states() if state.rule == rule and not state.trips]
     return [one for one in found if one.only in whatever]
 
 
@@ -166,7 +172,9 @@ OF_A_COMPONENT = [n for n, rule in RULES.items() if rule.component not in (None,
 @pytest.mark.parametrize("rule", sorted(OF_A_COMPONENT))
 def test_a_rule_of_a_component_that_does_not_change_keeps_quiet(rule: str) -> None:
     def others(data: dict[str, Any]) -> list[dict[str, Any]]:
-        return [one for one in everything(data) if one["component"] != RULES[rule].component]
+        return [
+            change for change in everything(data) if change["component"] != RULES[rule].component
+        ]
 
     for state in tripping(rule):
         assert rule not in of_state(state, others), state.fact
@@ -193,7 +201,7 @@ def test_who_is_at_work_is_named_with_the_way_out() -> None:
 def test_an_interrupted_dpkg_is_finished_by_those_who_say_so() -> None:
     case = {"preflight.unfinished": [["postfix", "half-configured"]]}
     assert "dpkg-interrupted" in reasons(case)
-    only = [one for one in CHANGES if one["component"] == "tensorflow"]
+    only = [change for change in CHANGES if change["component"] == "tensorflow"]
     assert "dpkg-interrupted" not in reasons(case, only)
 
 

@@ -115,7 +115,7 @@ def test_jobs_are_told_by_number_with_their_users_and_commands(tmp_path: Path) -
 def test_a_daemon_that_holds_the_devices_is_nobodys_job(tmp_path: Path, daemon: str) -> None:
     tree(tmp_path, process(8, daemon), {"/proc/8/fd/3": "/dev/nvidia0"})
     tree(tmp_path, process(9, "python3"), {"/proc/9/fd/3": "/dev/nvidia0"})
-    assert [one["pid"] for one in processes.processes(context(tmp_path))] == [9]
+    assert [process["pid"] for process in processes.processes(context(tmp_path))] == [9]
 
 
 def test_an_nvidia_smi_that_has_answered_is_not_asked_again(tmp_path: Path) -> None:
@@ -422,7 +422,7 @@ def test_a_dpkg_at_work_is_a_process_of_roots_of_that_name(tmp_path: Path) -> No
 )
 def test_drivers_from_elsewhere(tmp_path: Path, name: str) -> None:
     names = ("nvidia-driver", "nvidia-smi", "libcuda1", "cuda-toolkit-12-4", "xnvidia-open", name)
-    tree(tmp_path, {"/var/lib/dpkg/status": status(*[(one, "1") for one in names])})
+    tree(tmp_path, {"/var/lib/dpkg/status": status(*[(name, "1") for name in names])})
     assert preflight.look(context(tmp_path))["foreign"] == [name]
 
 
@@ -664,8 +664,12 @@ def test_reasons_are_told_in_the_order_of_generations() -> None:
     """Two cards that are too new, and the same one twice."""
     gpus = [{"device": "0x2b85"}, {"device": "0x2684"}, {"device": "0x2684"}]
     arguments = (copy.deepcopy(GOOD) | {"gpus": gpus}, CHANGES, {}, ROW)
-    told = [one for one in preflight.blockers(*arguments) if one["id"] == "gpu-driver-window"]
-    assert [one["message"].split()[1] for one in told] == ["Ada", "Blackwell"]
+    told = [
+        blocker
+        for blocker in preflight.blockers(*arguments)
+        if blocker["id"] == "gpu-driver-window"
+    ]
+    assert [reason["message"].split()[1] for reason in told] == ["Ada", "Blackwell"]
 
 
 def test_a_branch_may_have_more_numbers() -> None:
@@ -684,7 +688,9 @@ def test_kernels_without_headers_are_told_in_order() -> None:
     found = copy.deepcopy(GOOD)
     names = [f"5.10.0-{number}-amd64" for number in (13, 11, 14, 12)]
     found["preflight"]["headers"] = dict.fromkeys(names, "absent")
-    told = [one["message"].split()[4] for one in preflight.blockers(found, CHANGES, {}, ROW)]
+    told = [
+        blocker["message"].split()[4] for blocker in preflight.blockers(found, CHANGES, {}, ROW)
+    ]
     assert told == sorted(names)
 
 
@@ -698,7 +704,7 @@ def test_cudas_profile_changes_nothing_for_the_driver() -> None:
     """Runtime needs more room in /usr than the driver: a disk for the driver will do."""
     rooms = {"/usr": {"free": room.NEEDS["nvidia_driver"]["/usr"], "device": 1}}
     case = {"preflight.disk": rooms, "options": {"cuda_profile": "runtime"}}
-    driver = [one for one in CHANGES if one["component"] == "nvidia_driver"]
+    driver = [change for change in CHANGES if change["component"] == "nvidia_driver"]
     assert reasons(case, driver) == {}
 
 
@@ -710,7 +716,7 @@ def test_full_disks_are_told_each_in_order() -> None:
     }
     arguments = (copy.deepcopy(GOOD), CHANGES, {}, ROW)
     arguments[0]["preflight"]["disk"] = rooms
-    messages = [one["message"] for one in preflight.blockers(*arguments)]
+    messages = [blocker["message"] for blocker in preflight.blockers(*arguments)]
     assert [message.split("(")[1] for message in messages] == [
         "tensorflow in /opt/tensorflow)",
         "cuda in /usr, nvidia_driver in /usr)",
@@ -724,8 +730,8 @@ def test_a_component_of_which_nothing_is_known_needs_its_room() -> None:
     found = copy.deepcopy(GOOD)
     found["preflight"]["disk"] = {"/usr": {"free": 1, "device": 1}}
     del found["state"]["cuda"]
-    cuda = [one for one in CHANGES if one["component"] == "cuda"]
-    assert [one["id"] for one in preflight.blockers(found, cuda, {}, ROW)] == ["disk"]
+    cuda = [change for change in CHANGES if change["component"] == "cuda"]
+    assert [blocker["id"] for blocker in preflight.blockers(found, cuda, {}, ROW)] == ["disk"]
     other = [change("gpu_env", "/etc/environment", None, "x", "y")]
     assert preflight.blockers(found, other, {}, ROW) == []
 
@@ -802,7 +808,7 @@ def test_a_strangers_half_package_is_named_beside_ours() -> None:
     found = copy.deepcopy(GOOD)
     found["preflight"].update({"unfinished": case["preflight.unfinished"]})
     told = preflight.blockers(found, CHANGES, {}, ROW)
-    assert [one["id"] for one in told] == ["dpkg-broken"]
+    assert [entry["id"] for entry in told] == ["dpkg-broken"]
     assert "the package b in state half-installed" in told[0]["message"]
 
 
@@ -810,12 +816,14 @@ def test_a_lock_without_driver_or_cuda_is_no_fault() -> None:
     """A stack may be TensorFlow alone; what it locks is then nothing of the two."""
     found = copy.deepcopy(GOOD)
     found["preflight"].update({"unfinished": [["libcuda1", "half-installed"]]})
-    only = [one for one in CHANGES if one["component"] == "tensorflow"]
+    only = [change for change in CHANGES if change["component"] == "tensorflow"]
     row = {"tensorflow": ROW["tensorflow"]}
     told = preflight.blockers(found, only, None, row)
-    assert [one["id"] for one in told] == ["dpkg-broken"]
+    assert [entry["id"] for entry in told] == ["dpkg-broken"]
     row["cuda"] = {}
-    assert [one["id"] for one in preflight.blockers(found, only, None, row)] == ["dpkg-broken"]
+    assert [blocker["id"] for blocker in preflight.blockers(found, only, None, row)] == [
+        "dpkg-broken"
+    ]
 
 
 def test_a_conflict_of_keys_is_told_for_every_repository() -> None:
@@ -823,7 +831,7 @@ def test_a_conflict_of_keys_is_told_for_every_repository() -> None:
     found = copy.deepcopy(GOOD)
     found["preflight"]["signed_by"] = conflicts
     told = preflight.blockers(found, CHANGES, {}, ROW)
-    assert [one["message"].split(": ")[1] for one in told] == [
+    assert [reason["message"].split(": ")[1] for reason in told] == [
         "https://a x is named with different keys (Signed-By) in /1 and /2",
         "https://b y is named with different keys (Signed-By) in /3",
     ]
@@ -848,7 +856,7 @@ def test_a_conflict_that_the_run_puts_aside_is_none(aside: list[str], told: list
     changes = [change("cuda", file, "there", other_sources.ASIDE, "x") for file in aside]
     changes.append(change("cuda", "/2", "there", "written", "x"))
     reasons_told = preflight.blockers(found, changes, {}, ROW)
-    words = [one["message"].split(": ")[1].split()[0] for one in reasons_told]
+    words = [reason["message"].split(": ")[1].split()[0] for reason in reasons_told]
     assert words == told
 
 
@@ -869,7 +877,7 @@ def test_a_cuda_of_nobody_is_in_nobodys_way_where_the_place_is_nvidias(
     found["preflight"]["usr_local_cuda"] = {"path": "/usr/local/cuda", "named_in": ["/f"]}
     changes = [change("cuda", "libcudart11.0", "11.2", None, "x")]
     row = {**ROW, "cuda": {**(ROW.get("cuda") or {}), **cuda} if cuda else None}
-    assert [one["id"] for one in preflight.blockers(found, changes, {}, row)] == told
+    assert [blocker["id"] for blocker in preflight.blockers(found, changes, {}, row)] == told
 
 
 def test_a_proof_that_is_owed_is_stopped_by_another_run_alone() -> None:

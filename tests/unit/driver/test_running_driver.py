@@ -317,8 +317,10 @@ def installed(newest: str = WAITING, module: str | None = VERSION, **more: Any) 
 
 def said(facts: dict[str, Any]) -> list[tuple[str, str]]:
     found = nvidia_driver.notices({"nvidia_driver": {"version": VERSION}}, facts)
-    assert {(one["id"], one["component"]) for one in found} <= {("kernel-waiting", "nvidia_driver")}
-    return [(one["message"], one["hint"]) for one in found]
+    assert {(change["id"], change["component"]) for change in found} <= {
+        ("kernel-waiting", "nvidia_driver")
+    }
+    return [(reason["message"], reason["hint"]) for reason in found]
 
 
 def test_a_kernel_that_waits_for_its_boot_is_said_with_its_module() -> None:
@@ -359,7 +361,7 @@ def test_a_plan_without_changes_has_the_notice(monkeypatch: pytest.MonkeyPatch) 
     }
     result = plan.plan(lock, {}, {}, installed())
     assert (result["changes"], result["blockers"]) == ([], [])
-    assert [one["id"] for one in result["notices"]] == ["kernel-waiting"]
+    assert [notice["id"] for notice in result["notices"]] == ["kernel-waiting"]
     gone = {"nvidia_driver_state": "absent"}
     assert plan.plan(lock, {}, gone, installed())["notices"] == []
     no_driver = {**lock, "stacks": {"s": {}}}

@@ -29,7 +29,7 @@ def provision(*arguments: str | Path) -> str:
 def code_of(notebook: str) -> str:
     """The code cells of a notebook, one after the other."""
     cells = json.loads(notebook)["cells"]
-    return "\n".join("".join(one["source"]) for one in cells if one["cell_type"] == "code")
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
 def test_every_script_is_named_and_every_name_has_one() -> None:
@@ -116,7 +116,9 @@ def test_they_are_listed_with_their_titles() -> None:
     listed = provision().splitlines()
     assert [line.split()[0] for line in listed] == list(examples.NAMES)
     assert listed[0].endswith(EVERY["check_gpus"].title)
-    assert [one["name"] for one in json.loads(provision("--json"))["examples"]] == list(EVERY)
+    assert [example["name"] for example in json.loads(provision("--json"))["examples"]] == list(
+        EVERY
+    )
 
 
 def test_one_is_printed_as_it_is() -> None:

@@ -63,7 +63,7 @@ def wheels(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> Texts:
 def test_hosts_of_unknown_systems_are_named_with_what_was_assumed(upstream: Upstream) -> None:
     """A lab on Ubuntu 20.04 learned it from a refusal in the first run."""
     wish = {"tensorflow": "2.9"}
-    (note,) = (one for one in made((wish, None), (wish, DEBIAN11), (wish, None)).notes)
+    (note,) = (note for note in made((wish, None), (wish, DEBIAN11), (wish, None)).notes)
     assert note.startswith(
         "the system of gpu01, gpu03 is not known; this lock is for them if it is Debian 11"
     )
@@ -74,8 +74,8 @@ def test_hosts_of_unknown_systems_are_named_with_what_was_assumed(upstream: Upst
 def test_several_platforms_are_all_named(upstream: Upstream) -> None:
     (note,) = made(({"tensorflow": "2.12"}, None)).notes
     rows = explain(load(), fleet(({"tensorflow": "2.12"}, None)), "gpu01")
-    for one in rows:
-        assert one.choice.platform.title in note
+    for row in rows:
+        assert row.choice.platform.title in note
 
 
 def test_hosts_whose_system_is_known_are_not_talked_of(upstream: Upstream) -> None:
@@ -96,7 +96,7 @@ def test_a_lock_warns_of_what_explain_warns_of(upstream: Upstream, release: str,
     explained = explain(load(), fleet((wish, H100)), "gpu01")
     told = [text for one in explained for text in one.warnings]
     assert list(warnings) == [f"Debian 12 (bookworm): {text}" for text in told]
-    (text,) = (one for one in warnings if "only PTX" in one)
+    (text,) = (warning for warning in warnings if "only PTX" in warning)
     # CUDA 11.8 compiles for Hopper, as the catalog's own row says.
     assert "were not made for it" not in text
     assert "H100" in text
@@ -147,7 +147,7 @@ def test_wheels_that_the_driver_runs_are_not_warned_of(
 def test_a_newer_driver_runs_them(upstream: Upstream, wheels: Texts) -> None:
     wheels(nvidia_cuda_runtime_cu12="12.8.90")
     warnings = made(({"tensorflow": "2.12", "packages": ["torch"]}, DEBIAN12)).warnings
-    assert not [one for one in warnings if "finds no GPU" in one]
+    assert not [warning for warning in warnings if "finds no GPU" in warning]
 
 
 # the command
@@ -169,5 +169,5 @@ def test_the_command_says_it(
     # A lock that is unchanged says it again.
     assert "only PTX" in run(monkeypatch, tmp_path).output
     answer = json.loads(run(monkeypatch, tmp_path, "--json").stdout)
-    assert any("only PTX" in one for one in answer["warnings"])
-    assert any("gpu02" in one for one in answer["notes"])
+    assert any("only PTX" in warning for warning in answer["warnings"])
+    assert any("gpu02" in note for note in answer["notes"])

@@ -39,7 +39,10 @@ def made() -> locks.Lock:
     return locks.make(
         chosen,
         {"debian11": recorded.indices()},
-        {one.id: CU11 if one.cuda.origin == "wheels" else recorded.REQUIREMENTS for one in stacks},
+        {
+            stack.id: CU11 if stack.cuda.origin == "wheels" else recorded.REQUIREMENTS
+            for stack in stacks
+        },
     )
 
 
@@ -106,7 +109,7 @@ def test_the_same_role_makes_each_of_them() -> None:
     (beside,) = yaml.safe_load((ROOT / "roles/gpu_state/tasks/beside.yml").read_text("utf-8"))
     assert beside["loop"] == "{{ gpu_plan.beside }}"
     assert beside["vars"]["tensorflow_switch"] is False
-    (role,) = [one for one in ROLES if one.name == "tensorflow"]
+    (role,) = [role for role in ROLES if role.name == "tensorflow"]
     identity = {o.name for o in role.options if o.identity}
     assert identity <= set(beside["vars"])
 
@@ -116,8 +119,8 @@ class Told:
 
     def __init__(self, answers: dict[tuple[str, str], str]) -> None:
         drivers = load().drivers
-        self.driver = next(one for one in drivers if one.platform == "debian12")
-        rows = [self.driver.model_copy(update={"branch": one}) for one in ("535", "580")]
+        self.driver = next(driver for driver in drivers if driver.platform == "debian12")
+        rows = [self.driver.model_copy(update={"branch": name}) for name in ("535", "580")]
         self.catalog = SimpleNamespace(drivers=rows)
         self.answers = answers
 
@@ -133,7 +136,7 @@ class Told:
 
 DEBIAN = "debian12"
 TWO = parse_wish({"tensorflow": "2.9", "beside": [{"tensorflow": "2.17"}]}, where="x")
-PLATFORM = next(one for one in load().platforms if one.id == DEBIAN)
+PLATFORM = next(platform for platform in load().platforms if platform.id == DEBIAN)
 
 
 def asked(answers: dict[tuple[str, str], str], wish: Wish = TWO) -> Any:

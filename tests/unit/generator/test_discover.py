@@ -29,7 +29,7 @@ def answer(
     *gpus: str, release: str = OS_RELEASE, machine: str = "x86_64", newline: str = "\n"
 ) -> str:
     lines = ["provision:begin", release, f"provision:machine {machine}"]
-    lines += [f"provision:gpu {one}" for one in gpus]
+    lines += [f"provision:gpu {gpu}" for gpu in gpus]
     return "\n".join([*lines, "provision:end", ""]).replace("\n", newline)
 
 
@@ -73,7 +73,7 @@ def test_a_simulated_host_answers_as_the_look_sees_it(host: Path) -> None:
     seen = discover.parse_answer(script(host), CATALOG)
     assert seen is not None
     context = Context(root=str(host), options={}, deep=False, runner=None)
-    devices = [f"10de:{one['device'][2:]}" for one in platform.gpus(context)]
+    devices = [f"10de:{gpu['device'][2:]}" for gpu in platform.gpus(context)]
     assert [gpu.id for gpu in seen.gpus for _ in range(gpu.count)] == devices
     system = platform.look(context)
     assert seen.system.split()[:2] == [system["distribution"], system["release"]]

@@ -314,7 +314,7 @@ def test_a_lock_of_another_version_is_refused_or_serves(data: st.DataObject, oth
     made = LOCK
     slim, details = plain(made.slim), plain(made.details)
     parts = [*places({"rows": slim["rows"]})[1:], *places(details), (slim, "stacks")]
-    part, key = data.draw(st.sampled_from([one for one in parts if one[1] != "wish"]))
+    part, key = data.draw(st.sampled_from([part for part in parts if part[1] != "wish"]))
     if data.draw(st.booleans()):
         part[key] = other
     else:

@@ -576,7 +576,7 @@ def test_the_first_error_ends_all_questions(
 
 
 def requirement(*hashes: str, version: str = "1") -> str:
-    parts = "".join(f" \\\n    --hash=sha256:{one * 64}" for one in hashes)
+    parts = "".join(f" \\\n    --hash=sha256:{digest * 64}" for digest in hashes)
     return f"numpy=={version}{parts}\n"
 
 

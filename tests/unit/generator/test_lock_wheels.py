@@ -73,12 +73,12 @@ def test_a_library_that_no_wheel_brings_is_an_error() -> None:
 def test_a_library_of_nobody_is_an_error() -> None:
     chosen = [
         dataclasses.replace(
-            one,
+            choice,
             stack=dataclasses.replace(
-                one.stack, row=row("2.20").model_copy(update={"sonames": ["libother.so.1"]})
+                choice.stack, row=row("2.20").model_copy(update={"sonames": ["libother.so.1"]})
             ),
         )
-        for one in recorded.choices(WISH)
+        for choice in recorded.choices(WISH)
     ]
     with pytest.raises(UnsatisfiableError, match=r"no wheel brings libother\.so\.1"):
         locks.make(

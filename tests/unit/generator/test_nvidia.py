@@ -347,7 +347,7 @@ def test_the_newest_of_a_branch_is_what_the_index_has(lab: Lab, server: Server, 
     (choice,) = resolve_fleet(lab.facts, lab.fleet(**wish))
     assert choice.stack.id != name
     assert name.startswith(choice.stack.begins)
-    assert not [one for one in lab.notes if "any more" in one]
+    assert not [note for note in lab.notes if "any more" in note]
     assert version(None) == "470.223.02"
     assert version(made, Upgrade(names=frozenset({"nvidia_driver"}))) == "470.223.02"
 
@@ -610,7 +610,7 @@ def canonical(
     """A mirror with one suite of focal, and no multiverse."""
     text = "".join(
         stanza(name, version, depends.format(v=version), "nvidia-graphics-drivers-470-server")
-        for version in (f"{one}-0ubuntu0.20.04.1" for one in versions or ("470.256.02",))
+        for version in (f"{version}-0ubuntu0.20.04.1" for version in versions or ("470.256.02",))
         for name, depends in UBUNTU.items()
     )
     for name, depends in SIGNED.items() if signed else ():
@@ -746,7 +746,7 @@ def test_mirrors_as_they_are_given(tmp_path: Path, key: Key) -> None:
         ("focal", "https://m.test/ubuntu"),
         ("focal-updates", "https://m.test/ubuntu"),
     ]
-    (row,) = (one for one in load().platforms if one.id == "ubuntu2004")
+    (row,) = (platform for platform in load().platforms if platform.id == "ubuntu2004")
     assert focal[0].signed_by == [*row.archives[0].signed_by, key.fingerprint]
     assert len(platforms["debian11"].archives) == 3
     assert platforms["debian12"] == next(r for r in load().platforms if r.id == "debian12")

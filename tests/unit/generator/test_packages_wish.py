@@ -58,7 +58,7 @@ def test_what_only_looks_like_tensorflow_is_taken() -> None:
 def test_they_are_asked_for_together_with_tensorflow() -> None:
     (chosen,) = recorded.choices({"tensorflow": "2.9", "packages": ["pandas<2", "jupyterlab"]})
     assert locks.wanted(chosen.stack) == ["tensorflow==2.9.3", "jupyterlab", "pandas<2"]
-    (why,) = [one.text for one in chosen.stack.reasons if one.component == "tensorflow"]
+    (why,) = [reason.text for reason in chosen.stack.reasons if reason.component == "tensorflow"]
     assert why.endswith("; with jupyterlab, pandas<2 as wished")
 
 

@@ -172,7 +172,7 @@ def test_refusals_read_as_recorded() -> None:
     """What a lab admin reads; PROVISION_UPDATE_GOLDEN=1 writes it anew, to be read again."""
     told = []
     for platform, wish, gpus in REFUSED:
-        on = f"{platform}{''.join(f', {one}' for one in gpus)}"
+        on = f"{platform}{''.join(f', {gpu}' for gpu in gpus)}"
         told.append(f"# {wish} on {on}\n{refusal(platform, wish, gpus)}\n")
     text = "\n".join(told)
     if os.environ.get("PROVISION_UPDATE_GOLDEN"):
@@ -552,8 +552,8 @@ def test_a_name_of_different_gpus_is_told_with_every_id(word: str) -> None:
     """The desktop card (1380) was not among them."""
     with pytest.raises(InputError, match="the name of different GPUs") as caught:
         gpu(word)
-    for one in ("10de:11c7", "10de:1380", "10de:139d"):
-        assert one in caught.value.expected
+    for text in ("10de:11c7", "10de:1380", "10de:139d"):
+        assert text in caught.value.expected
 
 
 def test_fermi_is_refused_by_name() -> None:

@@ -77,8 +77,8 @@ def test_every_reason_is_needed(case: tuple[Problem, list[Demand]]) -> None:
         return
     reasons = problem.reasons(demands)
     assert not everything(Problem(problem.candidates, reasons), demands)
-    for one in reasons:
-        fewer = [rule for rule in reasons if rule is not one]
+    for reason in reasons:
+        fewer = [rule for rule in reasons if rule is not reason]
         assert everything(Problem(problem.candidates, fewer), demands)
 
 

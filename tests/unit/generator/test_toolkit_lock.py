@@ -199,8 +199,8 @@ def test_the_lock_holds_packages_repository_and_key(lab: Lab, server: Server, ke
     details = made.details["packages"][name]
     digest = hashlib.sha256(b"libnvidia-container1 1.20.1-1").hexdigest()
     assert details["libnvidia-container1"]["sha256"] == digest
-    assert {details[one]["source"] for one in NAMES} == {"nvidia-container-toolkit"}
-    assert [one["url"] for one in made.details["sources"][name]][-1] == repository["url"]
+    assert {details[name]["source"] for name in NAMES} == {"nvidia-container-toolkit"}
+    assert [source["url"] for source in made.details["sources"][name]][-1] == repository["url"]
 
 
 def test_the_rendered_stack_has_the_roles_variables(lab: Lab) -> None:

@@ -187,7 +187,7 @@ class Host:
     def items(self, **changed: Any) -> list[tuple[str, str, str | None]]:
         """(component, item, from) of every change in the plan."""
         changes = self.plan(**changed)["changes"]
-        return [(one["component"], one["item"], one["from"]) for one in changes]
+        return [(change["component"], change["item"], change["from"]) for change in changes]
 
 
 def _cuda(host: Host) -> None:

@@ -44,7 +44,7 @@ def noted(host: Host) -> Any:
 
 def run(host: Host, **changed: Any) -> list[str]:
     """The items of a run's look, which may note what it has compared."""
-    return [one["item"] for one in host.plan(notes=True, **changed)["changes"]]
+    return [change["item"] for change in host.plan(notes=True, **changed)["changes"]]
 
 
 def test_a_whole_host_plans_nothing_after_a_boot(host: Host) -> None:

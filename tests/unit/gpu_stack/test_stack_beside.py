@@ -51,12 +51,12 @@ def test_damage_to_one_is_repaired_in_that_one(tmp_path: Path) -> None:
     host = both(tmp_path)
     host.remove(f"/opt/tensorflow/{DIRECTORY}/lib/python3.9/site-packages/{made.LIBRARY}")
     result = host.plan(lock=lock())
-    assert [one["item"] for one in result["changes"]] == [f"2.14.1 {made.LIBRARY}"]
+    assert [change["item"] for change in result["changes"]] == [f"2.14.1 {made.LIBRARY}"]
     assert result["repairs"] == {"tensorflow": {"tensorflow_reinstall_beside": [DIRECTORY]}}
     host = both(tmp_path / "2")
     host.remove(f"{made.SITE}/{made.LIBRARY}")
     result = host.plan(lock=lock())
-    assert [one["item"] for one in result["changes"]] == [made.LIBRARY]
+    assert [change["item"] for change in result["changes"]] == [made.LIBRARY]
     assert result["repairs"] == {"tensorflow": {"tensorflow_reinstall": True}}
 
 

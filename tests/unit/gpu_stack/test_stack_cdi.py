@@ -65,9 +65,9 @@ def enable(host: Host) -> None:
 
 def items(host: Host, version: str = "1.17.8", **options: Any) -> list[tuple[str, Any, Any]]:
     changes = host.plan(lock=lock(version), options=options)["changes"]
-    assert {one["component"] for one in changes} <= {toolkit.NAME, receipt.NAME}
-    mine = [one for one in changes if one["component"] == toolkit.NAME]
-    return [(one["item"], one["from"], one["to"]) for one in mine]
+    assert {change["component"] for change in changes} <= {toolkit.NAME, receipt.NAME}
+    mine = [change for change in changes if change["component"] == toolkit.NAME]
+    return [(change["item"], change["from"], change["to"]) for change in mine]
 
 
 def test_a_specification_of_this_driver_is_current(host: Host) -> None:
@@ -239,9 +239,9 @@ def coming(host: Host, driver: str, only: list[str] | None = None) -> list[tuple
     options = {"nvidia_driver_scope": "userspace"}
     changes = host.plan(lock=text, options=options, only=only)["changes"]
     return [
-        (one["item"], one["from"])
-        for one in changes
-        if one["component"] == toolkit.NAME and one["selected"]
+        (change["item"], change["from"])
+        for change in changes
+        if change["component"] == toolkit.NAME and change["selected"]
     ]
 
 

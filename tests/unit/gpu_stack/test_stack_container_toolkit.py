@@ -58,9 +58,9 @@ def items(host: Host, **options: Any) -> list[tuple[str, str | None, str | None]
     """What changes of the toolkit, beside the receipt's own of a wish for absence."""
     changes = host.plan(lock=lock(), options=options)["changes"]
     others = {receipt.NAME} if "nvidia_container_toolkit_state" in options else set()
-    assert {one["component"] for one in changes} <= {toolkit.NAME, *others}
-    mine = [one for one in changes if one["component"] == toolkit.NAME]
-    return [(one["item"], one["from"], one["to"]) for one in mine]
+    assert {change["component"] for change in changes} <= {toolkit.NAME, *others}
+    mine = [change for change in changes if change["component"] == toolkit.NAME]
+    return [(change["item"], change["from"], change["to"]) for change in mine]
 
 
 ENTRY = f"{docker_look.CONFIG} runtimes.nvidia"
@@ -250,7 +250,7 @@ class Docker(Host):
 def blockers(host: Host, answer: str = "", **options: Any) -> dict[str, str]:
     other = Docker(host.root, Result(0 if answer else 1, answer, ""))
     plan = other.plan(lock=lock(), options=options)
-    return {one["id"]: one["message"] for one in plan["blockers"]}
+    return {blocker["id"]: blocker["message"] for blocker in plan["blockers"]}
 
 
 @pytest.mark.parametrize(
@@ -472,7 +472,7 @@ def test_packages_that_were_there_before_stay(host: Host) -> None:
     told = {"lock_digest": made.LOCK["digest"], "packages": {toolkit.NAME: {"theirs": theirs}}}
     host.write("/var/lib/provision/receipt.json", json.dumps(told))
     changes = host.plan(lock=lock(), options=GONE)["changes"]
-    assert not {one["item"] for one in changes} & set(NAMES)
+    assert not {change["item"] for change in changes} & set(NAMES)
 
 
 @pytest.mark.parametrize(
@@ -489,7 +489,7 @@ def test_containers_that_use_it_keep_it(host: Host, shown: list[str] | None, wor
     other = Containers(host.root)
     other.shown = shown
     plan = other.plan(lock=lock(), options=GONE)
-    found = {one["id"]: one["message"] for one in plan["blockers"]}
+    found = {blocker["id"]: blocker["message"] for blocker in plan["blockers"]}
     assert set(found) == ({"docker-containers"} if words else set())
     assert words in found.get("docker-containers", "")
 
@@ -504,7 +504,7 @@ def test_pods_that_use_it_keep_it(host: Host) -> None:
     host.write(place + "address", "")
     host.write(place + "options.json", '{"binary_name": "/usr/bin/nvidia-container-runtime"}')
     plan = host.plan(lock=lock(), options=GONE)
-    found = {one["id"]: one["message"] for one in plan["blockers"]}
+    found = {blocker["id"]: blocker["message"] for blocker in plan["blockers"]}
     assert set(found) == {"containerd-containers", "crio-containers"}
     assert "wished away: k8s.io/abc" in found["containerd-containers"]
     assert "wished away: k8s_ada" in found["crio-containers"]

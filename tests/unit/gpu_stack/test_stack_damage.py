@@ -429,7 +429,7 @@ def test_profile_runtime_asks_for_the_tools_that_were_taken_out(host: Host) -> N
     assert host.items(options=options) == []
     host.remove("/usr/bin/ptxas")
     plan = host.plan(options=options)
-    assert [one["item"] for one in plan["changes"]] == ["ptxas"]
+    assert [change["item"] for change in plan["changes"]] == ["ptxas"]
     assert plan["repairs"] == {}
 
 
@@ -498,6 +498,6 @@ def test_a_bare_host_plans_every_component_in_order(tmp_path: Path) -> None:
     host.write("/proc/sys/kernel/arch", "x86_64\n")
     plan = host.plan()
     assert plan["components"] == ["cuda", "cudnn", "gpu_env", "tensorflow", "receipt"]
-    assert [one["item"] for one in plan["changes"] if one["component"] == "tensorflow"] == [
-        "tensorflow"
-    ]
+    assert [
+        change["item"] for change in plan["changes"] if change["component"] == "tensorflow"
+    ] == ["tensorflow"]

@@ -84,7 +84,7 @@ class Patient(made.Host):
         return result
 
     def found(self, **parameters: Any) -> dict[str, dict[str, Any]]:
-        return {one["id"]: one for one in self.ask(**parameters)["findings"]}
+        return {finding["id"]: finding for finding in self.ask(**parameters)["findings"]}
 
     def installed(self, name: str, version: str, state: str = "hold ok installed") -> None:
         self.package(name, version, [], state)
@@ -536,7 +536,8 @@ FIELD = {
 def test_every_thread_of_the_list_is_a_case() -> None:
     known = {thread for case in findings.CASES for thread in case.threads}
     missing = {
-        number: [one for one in threads if one not in known] for number, threads in FIELD.items()
+        number: [thread for thread in threads if thread not in known]
+        for number, threads in FIELD.items()
     }
     assert {number: threads for number, threads in missing.items() if threads} == {}
 
@@ -555,7 +556,7 @@ def test_every_rule_has_its_case_and_every_case_its_rule_or_words() -> None:
     ("case", "text"), [(case, text) for case, texts in doctor_logs.LOGS.items() for text in texts]
 )
 def test_a_log_names_its_case(case: str, text: str) -> None:
-    assert [one["id"] for one in findings.read_log("before\n" + text + "after\n")] == [case]
+    assert [entry["id"] for entry in findings.read_log("before\n" + text + "after\n")] == [case]
 
 
 @pytest.mark.parametrize("case", [case for case in findings.CASES if case.says])
@@ -714,7 +715,7 @@ def test_a_docker_without_the_locks_runtime_is_told(
     if daemon:
         host.write("/etc/docker/daemon.json", daemon)
     result = host.ask(lock=TOOLKIT, options=options)
-    found = {one["id"]: one for one in result["findings"]}
+    found = {finding["id"]: finding for finding in result["findings"]}
     assert set(found) == ({"container-runtime"} if evidence else set())
     if evidence:
         assert evidence in "\n".join(found["container-runtime"]["evidence"])
@@ -742,7 +743,7 @@ def test_pods_that_find_no_runtime_are_told(
     cri_runtime(host)
     host.answers["config"] = Result(0, says, "")
     result = host.ask(lock=lock, options=options)
-    found = {one["id"]: one for one in result["findings"]}
+    found = {finding["id"]: finding for finding in result["findings"]}
     assert set(found) == ({"cri-runtime"} if evidence else set())
     if evidence:
         assert evidence in "\n".join(found["cri-runtime"]["evidence"])
@@ -797,7 +798,7 @@ def test_without_a_lock_row_the_host_is_judged_all_the_same(host: Patient) -> No
     numpy_2(host)
     signed_by_conflict(host)
     result = host.ask(lock={"rows": [], "stacks": {}})
-    assert [one["id"] for one in result["findings"]] == ["signed-by-conflict", "numpy-2"]
+    assert [finding["id"] for finding in result["findings"]] == ["signed-by-conflict", "numpy-2"]
     assert result["fixes"]["components"] == []
     assert (result["locked"], host.ask()["locked"]) == (False, True)
 
@@ -888,7 +889,7 @@ def test_the_fix_works_on_deb822_entries_too(host: Patient) -> None:
     host.write(other, file["content"])
     assert host.found() == {}
     context = Context(root=str(host.root))
-    assert [one["uris"] for one in context.apt_entries if one["file"] == other] == [
+    assert [entry["uris"] for entry in context.apt_entries if entry["file"] == other] == [
         ["https://other.example/"]
     ]
 
@@ -898,7 +899,7 @@ def test_of_two_good_entries_a_packages_stays(host: Patient) -> None:
     host.write("/etc/apt/keyrings/cuda.asc", GOOD_FILE.read_bytes())
     host.write(second, f"deb [signed-by=/etc/apt/keyrings/cuda.asc] {CUDA_REPO} /\n")
     host.package("cuda-keyring", "1.1-1", [CUDA_LIST], "install ok installed")
-    assert [one["path"] for one in fixed(host)["files"]] == [second]
+    assert [file["path"] for file in fixed(host)["files"]] == [second]
 
 
 @pytest.mark.parametrize(
@@ -917,7 +918,7 @@ def test_a_conflict_that_is_not_plain_is_left_to_a_person(text: str | None, host
         host.remove("/etc/apt/sources.list.d/zz-cuda.list")
         host.write("/etc/apt/sources.list.d/zz-cuda.sources", text)
     result = host.ask()
-    assert "signed-by-conflict" in [one["id"] for one in result["findings"]]
+    assert "signed-by-conflict" in [finding["id"] for finding in result["findings"]]
     assert result["fixes"]["files"] == []
 
 
@@ -1019,7 +1020,7 @@ def test_a_specification_is_missed_where_a_lock_has_the_toolkit(host: Patient) -
     host.path("/var/run/cdi/nvidia.yaml").unlink()
     assert host.found() == {}
     result = host.ask(lock=TOOLKIT, options={})
-    evidence = {one["id"]: one["evidence"] for one in result["findings"]}
+    evidence = {finding["id"]: finding["evidence"] for finding in result["findings"]}
     assert evidence == {"cdi-specification": ["/var/run/cdi/nvidia.yaml: absent"]}
     assert result["fixes"]["components"] == ["nvidia_container_toolkit"]
     for options in (

@@ -83,7 +83,7 @@ def test_a_manager_that_has_not_read_its_settings_is_seen() -> None:
         "bashrc": {},
         "manager": "LANG=C",
     }
-    assert [one["item"] for one in gpu_env.differ({"gpu_env": row}, found, options)] == [
+    assert [change["item"] for change in gpu_env.differ({"gpu_env": row}, found, options)] == [
         "systemd manager"
     ]
     found["manager"] = "LANG=C XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/lib/cuda"
@@ -100,7 +100,7 @@ def test_a_managers_setting_is_compared_as_a_whole() -> None:
         "bashrc": {},
         "manager": f'MODE=12 "MOTTO={words}" XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/lib/cuda',
     }
-    assert [one["to"] for one in gpu_env.differ({"gpu_env": row}, found, options)] == ["MODE"]
+    assert [change["to"] for change in gpu_env.differ({"gpu_env": row}, found, options)] == ["MODE"]
     found["manager"] = found["manager"].replace("MODE=12", "MODE=1")
     assert gpu_env.differ({"gpu_env": row}, found, options) == []
     manager = found["files"][gpu_env.MANAGER]

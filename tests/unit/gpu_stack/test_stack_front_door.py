@@ -43,7 +43,7 @@ def plan(host: Host, **options: Any) -> list[tuple[str, str | None, str | None, 
     """The door's changes; the workspaces have a test of their own."""
     context = Context(root=str(host.root), options={**OPTIONS, **options}, runner=host.run)
     found = door.differ({}, door.look(context), context.options)
-    return [(one["item"], one["from"], one["to"], one["reason"]) for one in found]
+    return [(change["item"], change["from"], change["to"], change["reason"]) for change in found]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def elf(kind: int, *segments: int) -> bytes:
     struct.pack_into("<H", head, 0x10, kind)
     struct.pack_into("<Q", head, 0x20, 64)
     struct.pack_into("<HH", head, 0x36, 56, len(segments))
-    return bytes(head) + b"".join(struct.pack("<I", one) + bytes(52) for one in segments)
+    return bytes(head) + b"".join(struct.pack("<I", segment) + bytes(52) for segment in segments)
 
 
 PROGRAM, LIBRARY = elf(3, 6, 3), elf(3, 1, 2)
@@ -90,7 +90,7 @@ def test_a_lost_mode_is_planned_and_cured(
     """`chmod a-x /usr/bin/ptxas`: the plan was empty, and a run changed nothing."""
     host.path(path).chmod(mode)
     plan = host.plan()
-    assert [(one["item"], one["from"]) for one in plan["changes"]] == [(path, said)]
+    assert [(change["item"], change["from"]) for change in plan["changes"]] == [(path, said)]
     assert plan["repairs"] == {"cuda": repair}
 
 
@@ -108,7 +108,7 @@ def test_a_mode_that_is_as_old_as_the_package_is_its_own(
 ) -> None:
     """No host drifts for ever where a package's own archive has a mode that no rule knows."""
     host.path(PTXAS).chmod(0o646)
-    assert [one[1] for one in host.items()] == [PTXAS]
+    assert [item[1] for item in host.items()] == [PTXAS]
     unpacked = host.path(PTXAS).stat().st_ctime + 1
     record = host.path("/var/lib/dpkg/info/nvidia-cuda-toolkit:amd64.list")
     os.utime(record, (unpacked, unpacked))
@@ -116,7 +116,7 @@ def test_a_mode_that_is_as_old_as_the_package_is_its_own(
     assert host.items() == []
     # A record of tomorrow was written by a clock that was wrong: then the rules alone hold.
     monkeypatch.setattr("gpu_stack.host.package_files.time.time", lambda: unpacked - 1)
-    assert [one[1] for one in host.items()] == [PTXAS]
+    assert [item[1] for item in host.items()] == [PTXAS]
 
 
 def test_no_library_and_no_data_needs_to_be_executable(host: Host) -> None:
@@ -124,7 +124,7 @@ def test_no_library_and_no_data_needs_to_be_executable(host: Host) -> None:
         host.write(path, content)
     host.package("libcusolver11", made.CUSOLVER, ["/usr/bin/data", "/usr/bin/lib"])
     host.path("/usr/bin/lib").chmod(0o644)
-    flaws = [one[1] for one in host.items() if one[1].startswith("/usr/bin/")]
+    flaws = [item[1] for item in host.items() if item[1].startswith("/usr/bin/")]
     assert flaws == []
 
 
@@ -135,7 +135,7 @@ def test_a_script_and_a_program_outside_of_bin_need_to_be(host: Host) -> None:
     for path, content in places.items():
         host.write(path, content)
     host.package("libcusolver11", made.CUSOLVER, sorted(places))
-    assert {one[1] for one in host.items()} >= set(places)
+    assert {item[1] for item in host.items()} >= set(places)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
@@ -157,14 +157,16 @@ def test_what_a_user_owns_is_planned(
     host: Host, path: str, component: str, repair: dict[str, list[str]] | None
 ) -> None:
     os.chown(host.path(path), STRANGER, -1)
-    found = [(one["component"], one["item"], one["from"]) for one in host.plan()["changes"]]
+    found = [
+        (change["component"], change["item"], change["from"]) for change in host.plan()["changes"]
+    ]
     assert found == [(component, path, f"owned by user {STRANGER}")]
     assert host.plan()["repairs"] == ({component: repair} if repair else {})
 
 
 def test_whose_a_directory_above_cudnn_is_is_the_administrators(host: Host) -> None:
     host.path("/opt").chmod(0o777)
-    assert [one for one in host.items() if one[0] == "cudnn"] == []
+    assert [item for item in host.items() if item[0] == "cudnn"] == []
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ def test_what_is_ours_is_roots_and_readable(
     if not host.path(path).exists():
         host.write(path, "")
     host.path(path).chmod(mode)
-    found = [(one["component"], one["from"]) for one in host.plan()["changes"]]
+    found = [(change["component"], change["from"]) for change in host.plan()["changes"]]
     assert found == [(component, said)]
 
 
@@ -201,7 +203,7 @@ def test_a_compiler_tool_that_was_taken_out_of_its_package_is_looked_at(host: Ho
     assert host.items(options=options) == []
     host.path(PTXAS).chmod(0o644)
     plan = host.plan(options=options)
-    assert [(one["item"], one["from"]) for one in plan["changes"]] == [
+    assert [(change["item"], change["from"]) for change in plan["changes"]] == [
         ("ptxas", "mode 0644, not executable for all")
     ]
     assert plan["repairs"] == {"cuda": {"cuda_modes": [f"{PTXAS} 0755"]}}

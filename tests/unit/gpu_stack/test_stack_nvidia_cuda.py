@@ -124,7 +124,7 @@ def host(tmp_path: Path) -> Host:
 
 def items(host: Host, row: dict[str, Any] = ROW, **options: Any) -> list[tuple[str, str | None]]:
     changes = host.plan(lock=lock(row), options=options)["changes"]
-    return [(one["item"], one["from"]) for one in changes]
+    return [(change["item"], change["from"]) for change in changes]
 
 
 def test_a_host_as_the_role_leaves_it_has_an_empty_plan(host: Host) -> None:
@@ -148,7 +148,7 @@ def test_debians_cuda_is_another_one(tmp_path: Path) -> None:
     host = made.make(tmp_path)
     plan = host.plan(lock=lock(ROW), options={})
     assert plan["state"]["cuda"]["version"] is None
-    found = {one["item"] for one in plan["changes"] if one["component"] == "cuda"}
+    found = {change["item"] for change in plan["changes"] if change["component"] == "cuda"}
     assert {*PACKAGES, nvidia_cuda.KEY, nvidia_cuda.SOURCES, "/usr/local/cuda"} <= found
 
 
@@ -166,7 +166,9 @@ def test_nvidias_cuda_goes_where_the_platforms_takes_its_place(tmp_path: Path, d
         "# Written by provision: the driver stays 470.256.02 on this host.\n" + driver,
     )
     plan = host.plan(lock=made.LOCK, options={})
-    found = {one["item"]: one["to"] for one in plan["changes"] if one["component"] == "cuda"}
+    found = {
+        change["item"]: change["to"] for change in plan["changes"] if change["component"] == "cuda"
+    }
     gone = ["/usr/local/cuda-11.8", *paths, *([] if driver else more)]
     assert found == dict.fromkeys(gone)
 
@@ -239,9 +241,9 @@ def test_a_tree_that_is_gone_is_one_change(host: Host) -> None:
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     host.path(TREE).rmdir()
     changes = host.plan(lock=lock(ROW), options={})["changes"]
-    assert [(one["item"], one["from"]) for one in changes if one["component"] == "cuda"] == [
-        (TREE, "missing")
-    ]
+    assert [
+        (change["item"], change["from"]) for change in changes if change["component"] == "cuda"
+    ] == [(TREE, "missing")]
     assert changes[0]["repair"] == {"cuda_reinstall": sorted(PACKAGES)}
 
 
@@ -388,21 +390,23 @@ def test_two_keys_for_one_repository_stop_no_run_that_puts_one_aside(host: Host)
     path = "/etc/apt/sources.list.d/cuda.list"
     host.write(path, f"deb {URL} /\n")
     plan = host.plan(lock=lock(ROW), options={})
-    assert [one["item"] for one in plan["changes"]] == [path]
-    assert [one["id"] for one in plan["blockers"] if one["id"] == "signed-by"] == []
+    assert [change["item"] for change in plan["changes"]] == [path]
+    assert [blocker["id"] for blocker in plan["blockers"] if blocker["id"] == "signed-by"] == []
     # Two strangers' entries are theirs to settle.
     for name, key in (("a", "/a.gpg"), ("b", "/b.gpg")):
         text = f"deb [signed-by={key}] https://example.org/x /\n"
         host.write(f"/etc/apt/sources.list.d/{name}.list", text)
     plan = host.plan(lock=lock(ROW), options={})
-    assert [one["id"] for one in plan["blockers"] if one["id"] == "signed-by"] == ["signed-by"]
+    assert [blocker["id"] for blocker in plan["blockers"] if blocker["id"] == "signed-by"] == [
+        "signed-by"
+    ]
 
 
 def test_the_place_of_nvidias_tree_is_nobody_elses(host: Host) -> None:
     _directory(host)
     host.write("/etc/profile.d/mine.sh", "PATH=/usr/local/cuda/bin:$PATH\n")
     plan = host.plan(lock=lock(ROW), options={})
-    assert [one["id"] for one in plan["blockers"] if one["id"] == "unowned-cuda"] == []
+    assert [blocker["id"] for blocker in plan["blockers"] if blocker["id"] == "unowned-cuda"] == []
 
 
 @pytest.mark.parametrize("profile", ["toolkit", "runtime"])

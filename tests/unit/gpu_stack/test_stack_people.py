@@ -134,7 +134,7 @@ def test_utmp_tells_of_what_logind_does_not_know(tmp_path: Path) -> None:
 
 def test_without_logind_there_is_utmp(tmp_path: Path) -> None:
     here = host(tmp_path, utmp=record(7, 700, "pts/0", "ada"), loginctl=False)
-    assert [one["user"] for one in people.users(here, pid=950)] == ["ada"]
+    assert [user["user"] for user in people.users(here, pid=950)] == ["ada"]
 
 
 @pytest.mark.parametrize(

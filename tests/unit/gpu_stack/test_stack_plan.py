@@ -68,7 +68,7 @@ def test_selected_and_left_out_share_out_what_is_to_change(
     result = plan(bare(), only, skip)
     assert sorted(result["components"] + result["not_selected"]) == COMPONENTS
     assert result["components"] == [name for name in COMPONENTS if name in result["components"]]
-    selected = {one["component"] for one in result["changes"] if one["selected"]}
+    selected = {change["component"] for change in result["changes"] if change["selected"]}
     assert selected == set(result["components"])
     assert set(result["repairs"]) <= set(result["components"])
 

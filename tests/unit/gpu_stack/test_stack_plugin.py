@@ -166,7 +166,7 @@ def test_of_a_mirrors_password_the_look_gets_nothing(tmp_path: Path, module_only
             *("-e", f"ansible_python_interpreter={python}"),
             ANSIBLE_PIPELINING="false",
         )
-        items = [one["item"] for one in result["changes"]]
+        items = [change["item"] for change in result["changes"]]
         assert "/etc/apt/auth.conf.d/provision-cuda-mirror.conf" in items, log
         assert ("https://@mirror.example.org/debian" in log) == (python == module_only)
         assert SECRET not in log + json.dumps(result)
@@ -245,7 +245,7 @@ def test_a_hosts_own_variable_comes_before_the_default(
     tmp_path: Path, variables: dict[str, str], root: str
 ) -> None:
     result, log = run(tmp_path, "-e", json.dumps(variables))
-    (change,) = [one for one in result["changes"] if one["component"] == "cudnn"]
+    (change,) = [change for change in result["changes"] if change["component"] == "cudnn"]
     assert change["reason"].startswith(root), log
 
 
@@ -389,8 +389,8 @@ def test_an_absent_archive_of_the_controller_blocks_before_anything_is_touched(
     if given == "host":
         variables += ["-e", "cudnn_host_file=/srv/cudnn.tgz"]
     plan, _ = run(tmp_path, "--check", *variables)
-    named = [one for one in plan["blockers"] if one["id"] == "cudnn-archive"]
-    assert [str(archive) in one["message"] for one in named] == (
+    named = [blocker for blocker in plan["blockers"] if blocker["id"] == "cudnn-archive"]
+    assert [str(archive) in reason["message"] for reason in named] == (
         [True] if given == "missing" else []
     )
 

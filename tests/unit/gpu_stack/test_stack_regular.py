@@ -40,7 +40,7 @@ def test_a_fifo_in_place_of_a_users_bashrc_hangs_no_look(tmp_path: Path) -> None
     assert found["left"] == {"ada": "it is not a regular file"}
     assert removal.remains(context, []) == []
     changes = gpu_env.differ({"gpu_env": {}}, found, {"gpu_env_bashrc_users": ["ada"]})
-    assert "~ada/.bashrc" not in [one["item"] for one in changes]
+    assert "~ada/.bashrc" not in [change["item"] for change in changes]
 
 
 def test_a_fifo_named_like_an_archive_hangs_no_doctor(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_user_who_is_not_there_is_a_change_that_preflight_stops(tmp_path: Path
     found = gpu_env.look(Context(root=str(tmp_path), options=options))
     assert found["left"] == {"ada": gpu_env.NO_USER}
     assert "~ada/.bashrc" in [
-        one["item"] for one in gpu_env.differ({"gpu_env": {}}, found, options)
+        change["item"] for change in gpu_env.differ({"gpu_env": {}}, found, options)
     ]
 
 

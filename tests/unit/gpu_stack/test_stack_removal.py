@@ -103,9 +103,9 @@ def test_packages_from_before_the_first_run_stay(tmp_path: Path) -> None:
     host = made.make(tmp_path)
     host.remove("/var/lib/provision/receipt.json")
     plan = host.plan(options=GONE)
-    assert not [one for one in plan["changes"] if one["item"] in host.packages]
+    assert not [change for change in plan["changes"] if change["item"] in host.packages]
     assert plan["packages"]["cuda"]["theirs"]["libcudart11.0"] == CUDART
-    notes = [one["message"] for one in plan["notices"] if one["id"] == "there-before"]
+    notes = [notice["message"] for notice in plan["notices"] if notice["id"] == "there-before"]
     assert notes == [next(note for note in notes if f"libcudart11.0 {CUDART}" in note)]
 
 
@@ -217,7 +217,9 @@ def test_nvidias_trees_and_what_was_written_for_them_are_ours_by_their_marks(hos
 def ids(host: Host, options: dict[str, str], run: Any = None) -> list[tuple[str, str]]:
     if run is not None:
         host.run = run  # type: ignore[method-assign]
-    return [(one["id"], one["message"]) for one in host.plan(options=options)["blockers"]]
+    return [
+        (blocker["id"], blocker["message"]) for blocker in host.plan(options=options)["blockers"]
+    ]
 
 
 def test_what_another_wish_needs_is_refused(host: Host) -> None:
@@ -297,7 +299,7 @@ def test_preflight_sees_a_removal_as_work_that_installs_nothing() -> None:
     """No room, no headers and no key are asked for, and somebody else's run is."""
     changes = [{"component": "cuda", "item": "x"}, {"component": "cudnn", "item": "y"}]
     seen = removal.without(changes, ["cuda"])
-    assert [one["component"] for one in seen] == ["receipt", "cudnn"]
+    assert [change["component"] for change in seen] == ["receipt", "cudnn"]
 
 
 JOB = {"pid": 4711, "user": "alice", "command": "python train.py"}
@@ -316,8 +318,8 @@ def test_the_driver_stays_outside_the_window_and_under_people() -> None:
     shell = {"user": "bob", "at": "pts/3", "from": "192.0.2.7", "idle": 7300}
     found = disturbed("470.256.02", users=[shell], clock=[5, 60])
     told = removal.blockers(found, changes, options, row, ["nvidia_driver"])
-    assert [one["id"] for one in told] == ["maintenance-window", "logged-in"]
-    assert all("taken away" in one["message"] for one in told)
+    assert [entry["id"] for entry in told] == ["maintenance-window", "logged-in"]
+    assert all("taken away" in reason["message"] for reason in told)
     assert removal.blockers(disturbed(users=[shell]), changes, {}, row, ["nvidia_driver"]) == []
 
 

@@ -147,12 +147,12 @@ def test_a_run_is_blocked_and_a_check_only_notes_it(
     (tmp_path / "var/lib/provision/receipt.json").unlink()
     with held(tmp_path, json.dumps(ADA)):
         result = host.plan()
-    assert [one["id"] for one in result["blockers"]] == ["run-in-progress"]
+    assert [blocker["id"] for blocker in result["blockers"]] == ["run-in-progress"]
     assert result["notices"] == []
     assert finish(result, False)["blockers"] == result["blockers"]
     checked = finish(result, True)
     assert checked["blockers"] == []
-    assert [one["id"] for one in checked["notices"]] == ["run-in-progress"]
+    assert [notice["id"] for notice in checked["notices"]] == ["run-in-progress"]
 
 
 def test_a_host_with_nothing_to_do_does_not_ask(tmp_path: Path) -> None:

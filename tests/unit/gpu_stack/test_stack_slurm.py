@@ -61,7 +61,7 @@ def context(host: Host, options: dict[str, Any], **told: str) -> Context:
 def plan(host: Host, options: dict[str, Any] = NODE, **told: str) -> list[tuple[Any, ...]]:
     seen = slurm.look(context(host, options, **told))
     found = slurm.differ({}, seen, options)
-    return [(one["item"], one["from"], one["to"], one["reason"]) for one in found]
+    return [(change["item"], change["from"], change["to"], change["reason"]) for change in found]
 
 
 # the look and the plan
@@ -87,11 +87,11 @@ def test_a_cluster_that_is_no_longer_wished_goes(host: Host) -> None:
 def test_a_bare_host_gets_its_packages_and_the_cluster(tmp_path: Path) -> None:
     bare = Context(root=str(tmp_path), options=OPTIONS, runner=Answers())
     found = slurm.differ({}, slurm.look(bare), OPTIONS)
-    items = [one["item"] for one in found]
+    items = [change["item"] for change in found]
     assert items == ["munge", "openssl", "slurm-client", "slurmd", "slurmctld", "cluster gpu"]
     accounts = {**OPTIONS, "slurm_accounting": True}
     bare = Context(root=str(tmp_path), options=accounts, runner=Answers())
-    items = [one["item"] for one in slurm.differ({}, slurm.look(bare), accounts)]
+    items = [change["item"] for change in slurm.differ({}, slurm.look(bare), accounts)]
     assert {"slurmdbd", "mariadb-server"} <= set(items)
 
 
@@ -205,7 +205,7 @@ def test_gpus_that_are_not_slurms_are_closed_to_its_jobs(host: Host) -> None:
 def test_a_gpu_that_jobs_can_open_though_it_is_closed_is_planned(host: Host) -> None:
     seen = slurm.look(context(host, NODE))
     seen["open"] = ["/dev/nvidia0"]
-    found = [(one["item"], one["from"]) for one in slurm.differ({}, seen, NODE)]
+    found = [(change["item"], change["from"]) for change in slurm.differ({}, seen, NODE)]
     assert found == [("slurmd.service", "jobs can open /dev/nvidia0")]
 
 

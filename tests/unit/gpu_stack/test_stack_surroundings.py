@@ -150,5 +150,5 @@ def test_the_doctor_tells_them_though_nothing_is_broken() -> None:
     }
     notes = findings.notes({"preflight": around})
     assert len(notes) == len(around)
-    assert all(". To do: " in one for one in notes)
+    assert all(". To do: " in note for note in notes)
     assert findings.notes({"preflight": {}}) == []

@@ -65,7 +65,11 @@ def host(tmp_path: Path) -> Host:
 def refused(host: Host, apt: Apt, **changed: Any) -> list[tuple[str, str]]:
     host.run = apt  # type: ignore[method-assign, assignment]
     blockers = host.plan(**changed)["blockers"]
-    return [(one["message"], one["hint"]) for one in blockers if one["id"] == "unplanned-removal"]
+    return [
+        (blocker["message"], blocker["hint"])
+        for blocker in blockers
+        if blocker["id"] == "unplanned-removal"
+    ]
 
 
 def test_a_strangers_package_that_would_go_is_named_with_why_and_the_way_out(host: Host) -> None:
@@ -135,6 +139,6 @@ def test_parts_of_another_driver_go_only_where_the_wish_says_so(host: Host) -> N
     assert "nvidia_driver_switch: switch" in hint
 
     plan = host.plan(lock=LOCK, options={"nvidia_driver_switch": "switch"})
-    (change,) = [one for one in plan["changes"] if one["item"] == "nvidia-driver"]
+    (change,) = [change for change in plan["changes"] if change["item"] == "nvidia-driver"]
     assert (change["from"], change["to"]) == ("535.183.01-1", None)
-    assert [one for one in plan["blockers"] if one["id"] == "unplanned-removal"] == []
+    assert [blocker for blocker in plan["blockers"] if blocker["id"] == "unplanned-removal"] == []

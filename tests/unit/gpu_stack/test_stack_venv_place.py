@@ -186,7 +186,7 @@ def test_one_that_is_in_use_is_not_replaced_and_nobody_is_ended(root: Path) -> N
     built(root)
     with mapped(library) as job:
         users = venv_use.names_of_users(HOST, [str(root / NAME)])
-        assert [one.split()[1] for one in users] == [str(job.pid)]
+        assert [user.split()[1] for user in users] == [str(job.pid)]
         for act in (
             lambda: venv_place.finish(HOST, str(root), NAME, MARK),
             lambda: venv_place.remove(HOST, str(root)),

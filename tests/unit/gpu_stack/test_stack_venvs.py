@@ -147,9 +147,9 @@ def test_the_directory_of_all_is_given_back_to_root(host: Host) -> None:
 def test_a_directory_above_it_is_left_to_a_person(host: Host) -> None:
     loosen("/opt")(host)
     result = host.plan()
-    told = [(one["item"], one["from"]) for one in result["changes"]]
+    told = [(change["item"], change["from"]) for change in result["changes"]]
     assert told == [("/opt/tensorflow", "/opt is writable for all")]
-    ((id_, message),) = [(one["id"], one["message"]) for one in result["blockers"]]
+    ((id_, message),) = [(blocker["id"], blocker["message"]) for blocker in result["blockers"]]
     assert id_ == "venv-parents"
     assert message.startswith("/opt is writable for all: who may write there")
 
@@ -171,7 +171,7 @@ def test_a_link_is_not_trusted_where_others_may_write(host: Host, place: str) ->
     moved(host)
     loosen(place)(host)
     found = host.plan()
-    assert [one["id"] for one in found["blockers"]] == ["venv-parents"]
+    assert [blocker["id"] for blocker in found["blockers"]] == ["venv-parents"]
     assert found["blockers"][0]["message"].startswith(place + " is writable for all")
 
 
@@ -216,7 +216,7 @@ def test_m1_a_repair_is_refused_while_somebody_uses_the_environment(
 ) -> None:
     job(host)
     damage(host)
-    ((id_, message),) = [(one["id"], one["message"]) for one in host.plan()["blockers"]]
+    ((id_, message),) = [(blocker["id"], blocker["message"]) for blocker in host.plan()["blockers"]]
     assert id_ == "venv-in-use"
     told = f"pid 77 of None uses TensorFlow's environment {NAME}, which would be {word}: "
     assert message == told + "python train.py"
@@ -230,9 +230,9 @@ def test_m1_who_uses_it_behind_a_link_is_seen(host: Host) -> None:
     broken(host)
     moved(host)
     job(host, f"/data/tf/{NAME}")
-    assert [one["id"] for one in host.plan()["blockers"]] == ["venv-in-use"]
+    assert [blocker["id"] for blocker in host.plan()["blockers"]] == ["venv-in-use"]
     gone = host.plan(options={"tensorflow_state": "absent"})
-    assert "in-use" in [one["id"] for one in gone["blockers"]]
+    assert "in-use" in [blocker["id"] for blocker in gone["blockers"]]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_where_the_kernel_does_not_tell_the_command_line_does(
     broken(host)
     assert host.plan()["blockers"] == []
     host.write("/proc/77/cmdline", line.format(way))
-    assert [one["id"] for one in host.plan()["blockers"]] == ["venv-in-use"]
+    assert [blocker["id"] for blocker in host.plan()["blockers"]] == ["venv-in-use"]
     host.write("/proc/77/cmdline", line.format("/opt/tensorflow/mine"))
     assert host.plan()["blockers"] == []
 
@@ -450,7 +450,7 @@ def test_d5_the_plan_names_what_a_repair_leaves_behind(host: Host) -> None:
     assert host.plan()["notices"] == []
     broken(host)
     ((id_, message, hint),) = [
-        (one["id"], one["message"], one["hint"]) for one in host.plan()["notices"]
+        (notice["id"], notice["message"], notice["hint"]) for notice in host.plan()["notices"]
     ]
     assert id_ == "venv-kept"
     assert message == (
@@ -475,7 +475,7 @@ def test_the_plan_of_a_removal_names_what_it_keeps(host: Host) -> None:
     told = f"{NAME} is removed; what people put into it stays in /opt/tensorflow/{NAME}.save: "
     assert notice["message"] == f"TensorFlow's environment {told}pandas 2.0.3"
     job(host)
-    assert [one["id"] for one in host.plan(options=gone)["blockers"]] == ["in-use"]
+    assert [blocker["id"] for blocker in host.plan(options=gone)["blockers"]] == ["in-use"]
 
 
 def test_many_packages_are_counted(host: Host) -> None:

@@ -55,8 +55,8 @@ class Docked(Host):
     def run(self, argv: Sequence[str]) -> Result:
         if "getent" in argv:
             asked = {int(one) for one in argv[4:]}
-            rows = [one for one in self.accounts if int(one.split(":")[2]) in asked]
-            return Result(0 if rows else 2, "".join(one + "\n" for one in rows), "")
+            rows = [account for account in self.accounts if int(account.split(":")[2]) in asked]
+            return Result(0 if rows else 2, "".join(row + "\n" for row in rows), "")
         if list(argv[:3]) != ["timeout", workspaces.PATIENCE, "docker"]:
             return super().run(argv)
         assert "ps" in argv
@@ -73,7 +73,7 @@ class Docked(Host):
         self.write(USERS, json.dumps(users))
         self.path("/srv/gpu-workspaces").mkdir(parents=True, exist_ok=True)
         self.path("/srv/gpu-workspaces").chmod(0o700)
-        given = {one: "{0}:{0}".format(users[one]) for one in users}
+        given = {user: "{0}:{0}".format(users[user]) for user in users}
         if person.get("user"):
             given[name] = person["user"]
         wanted = wished.settings(person, OPTIONS, given)
@@ -108,8 +108,8 @@ def host(tmp_path: Path) -> Docked:
 
 def changes(host: Host, **options: Any) -> list[tuple[str, str | None, str | None, str]]:
     found = host.plan(options={**OPTIONS, **options})["changes"]
-    assert {one["component"] for one in found} <= {workspaces.NAME}
-    return [(one["item"], one["from"], one["to"], one["reason"]) for one in found]
+    assert {change["component"] for change in found} <= {workspaces.NAME}
+    return [(change["item"], change["from"], change["to"], change["reason"]) for change in found]
 
 
 def test_a_host_without_people_is_asked_nothing(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_who_is_no_longer_named_goes_and_nobody_else(host: Docked) -> None:
     # With nobody left docker need not answer, and the program is not looked at.
     host.runs = None
     host.path("/usr/local/sbin/gpu-workspace").unlink()
-    assert [one[0] for one in changes(host, gpu_workspaces=[])] == [
+    assert [change[0] for change in changes(host, gpu_workspaces=[])] == [
         "workspace ada",
         "workspace bob",
     ]
@@ -248,7 +248,7 @@ def test_a_program_that_was_touched_is_put_back(host: Docked, harm: str) -> None
     else:
         path.chmod(0o777)
     old = "other content" if harm == "other" else "mode 0777"
-    assert [one[:3] for one in changes(host)] == [
+    assert [change[:3] for change in changes(host)] == [
         ("/usr/local/sbin/gpu-workspace", old, "as shipped")
     ]
 
@@ -257,12 +257,12 @@ def test_a_program_that_was_touched_is_put_back(host: Docked, harm: str) -> None
 def test_a_folder_that_others_can_write_to_is_put_back(host: Docked, folder: str) -> None:
     """Whoever puts a module there has root run it."""
     host.path(folder).chmod(0o777)
-    assert [one[:3] for one in changes(host)] == [(folder, "mode 0777", "as shipped")]
+    assert [change[:3] for change in changes(host)] == [(folder, "mode 0777", "as shipped")]
 
 
 def test_a_module_that_is_missing_is_named(host: Docked) -> None:
     host.path(LIBRARY + "/program/relay.py").unlink()
-    assert [one[:3] for one in changes(host)] == [
+    assert [change[:3] for change in changes(host)] == [
         (LIBRARY + "/program/relay.py", "absent", "as shipped")
     ]
 
@@ -274,7 +274,7 @@ def test_the_program_of_before_is_replaced_and_nobody_is_stopped(host: Docked) -
     host.path(LIBRARY + "/program").rmdir()
     host.path(LIBRARY).rmdir()
     host.path("/usr/local/sbin/gpu-workspace").write_text("#!/usr/bin/python3\n", "utf-8")
-    assert [one[:3] for one in changes(host)] == [
+    assert [change[:3] for change in changes(host)] == [
         (LIBRARY, "absent", "as shipped"),
         ("/usr/local/sbin/gpu-workspace", "other content", "as shipped"),
     ]
@@ -283,8 +283,11 @@ def test_the_program_of_before_is_replaced_and_nobody_is_stopped(host: Docked) -
 def test_a_docker_that_does_not_answer_is_a_blocker(host: Docked) -> None:
     host.runs = None
     result = host.plan(options=OPTIONS)
-    assert [one["from"] for one in result["changes"]] == ["unknown", "unknown"]
-    assert [one["id"] for one in result["blockers"]] == ["workspace-docker", "workspace-gpu"]
+    assert [change["from"] for change in result["changes"]] == ["unknown", "unknown"]
+    assert [blocker["id"] for blocker in result["blockers"]] == [
+        "workspace-docker",
+        "workspace-gpu",
+    ]
 
 
 def in_the_way(host: Docked, *people: dict[str, Any]) -> dict[str, Any]:
@@ -457,7 +460,7 @@ def test_homes_of_the_former_default_are_named_with_their_root(
 def test_a_home_of_another_is_given_back(host: Docked, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was cut off while it changed the owner is seen: the home itself comes last."""
     at_home(monkeypatch, ada="1000:1000", bob="70001:70001")
-    assert [one[:3] for one in changes(host)] == [
+    assert [change[:3] for change in changes(host)] == [
         ("workspace ada", "home of another", "as wished"),
         (f"home {HOMES}/ada", "1000:1000", "70000:70000"),
     ]
@@ -465,7 +468,9 @@ def test_a_home_of_another_is_given_back(host: Docked, monkeypatch: pytest.Monke
 
 def test_an_account_that_got_somebodys_uid_is_seen(host: Docked) -> None:
     host.accounts = ("new:x:70000:70000::/home/new:/bin/bash",)
-    assert [(one[0], one[3]) for one in changes(host)] == [("workspace ada", "changed: user")]
+    assert [(change[0], change[3]) for change in changes(host)] == [
+        ("workspace ada", "changed: user")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -488,7 +493,9 @@ def test_a_uid_of_the_hosts_is_refused(
         host.write(path, files[path])
     ada = {**ADA, "user": user}
     result = host.plan(options={**OPTIONS, "gpu_workspaces": [ada, BOB]})
-    told = [one["message"] for one in result["blockers"] if one["id"] == "workspace-user"]
+    told = [
+        blocker["message"] for blocker in result["blockers"] if blocker["id"] == "workspace-user"
+    ]
     assert told == [] if why is None else why in told[0]
     # It is seen without any other change, too.
     host.give(ada)
@@ -521,8 +528,8 @@ def test_a_volume_that_can_be_swapped_for_a_link_is_refused(
         "/var/tmp/data",
         "/var/tmp/roots",
     )
-    for one in places:
-        host.path(one).mkdir(parents=True)
+    for place in places:
+        host.path(place).mkdir(parents=True)
     host.link("/srv/link", "/srv/data/ada")
     host.link("/srv/led", "/home/alice/data")
     modes = {"/srv/open": 0o777, "/var/tmp": 0o1777}
@@ -563,5 +570,7 @@ def test_a_root_that_cant_be_closed_is_refused(
     if mode is not None:
         host.path("/data").chmod(mode)
     result = host.plan(options={**OPTIONS, "gpu_workspace_root": root})
-    told = [one["message"] for one in result["blockers"] if one["id"] == "workspace-root"]
+    told = [
+        blocker["message"] for blocker in result["blockers"] if blocker["id"] == "workspace-root"
+    ]
     assert told == [] if why is None else why in told[0]

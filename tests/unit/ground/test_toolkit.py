@@ -48,10 +48,10 @@ def test_the_generator_reads_it_as_nvidias(root: Path) -> None:
     key = repository.key("toolkit")
     found = read(root, key.fingerprint)
     assert found.url == f"https://mirror.test/{toolkit.PLACE}"
-    assert {(one.name, one.version) for one in found.packages} == {
+    assert {(package.name, package.version) for package in found.packages} == {
         (name, f"{version}-1") for name in toolkit.NAMES for version in ("1.17.8", "1.20.1")
     }
-    assert all(len(one.sha256) == 64 for one in found.packages)
+    assert all(len(package.sha256) == 64 for package in found.packages)
     assert set(ROW.packages) == set(toolkit.NAMES)
     assert "SHA256:" not in (root / toolkit.PLACE / "InRelease").read_text()
 
@@ -109,11 +109,11 @@ def test_the_specification_is_of_the_version_that_nvidias_would_be(
 ) -> None:
     made = yaml.safe_load(toolkit_simulated.specification(version, flags))
     assert (made["cdiVersion"], made["kind"]) == (cdi, "nvidia.com/gpu")
-    names = [one["name"] for one in made["devices"]]
+    names = [device["name"] for device in made["devices"]]
     assert names == ["0", "1", "2", *simulated.uuids(), "all"]
-    groups = {"additionalGids" in one["containerEdits"] for one in made["devices"]}
+    groups = {"additionalGids" in device["containerEdits"] for device in made["devices"]}
     assert groups == {cdi == "0.7.0"}
-    paths = [one["hostPath"] for one in made["containerEdits"]["mounts"]]
+    paths = [mount["hostPath"] for mount in made["containerEdits"]["mounts"]]
     assert "/usr/lib/x/libcuda.so.470.1" in paths
 
 

@@ -89,7 +89,7 @@ def test_the_wheels_hash_is_handed_to_the_installer(
         assert asked.pop() == (f"nvidia-cudnn-cu11=={version} --hash=sha256:{build.wheel_sha256}\n")
     hashes = [build.wheel_sha256 for build in cudnn_archive.BUILDS.values()]
     assert len(set(hashes)) == len(hashes)
-    assert all(re.fullmatch("[0-9a-f]{64}", one) for one in hashes)
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in hashes)
 
 
 def test_a_version_without_a_build_is_refused_with_the_list(tmp_path: Path) -> None:

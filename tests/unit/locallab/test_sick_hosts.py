@@ -190,9 +190,9 @@ def judged(host: Container, number: int) -> list[tuple[str, str]]:
     """(state, action) that an acceptance comes to by the GPU's Xids, and what it reads them in."""
     assert gpu.LOG == machine_look.SIMULATED_LOG
     text = (host.root / gpu.LOG[1:]).read_text("ascii")
-    events = [{**one._asdict(), "pci": one.address} for one in kernel_log.xids(text)]
-    own = [one for one in events if one["pci"] == gpu.address(number)]
-    others = [one for one in events if one not in own]
+    events = [{**xid._asdict(), "pci": xid.address} for xid in kernel_log.xids(text)]
+    own = [event for event in events if event["pci"] == gpu.address(number)]
+    others = [event for event in events if event not in own]
     found = kernel.xid({"xids": own, "elsewhere": [others], "alone": False})
     return [(found["state"], found["action"])]
 

@@ -132,7 +132,7 @@ def change(component: str, item: str = "package", **more: Any) -> dict[str, Any]
 
 def plan(*changes: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A result of `gpu_state`."""
-    selected = [one for one in changes if one["selected"]]
+    selected = [change for change in changes if change["selected"]]
     return {
         "stack": "s1",
         "platform": {"distribution": "debian", "release": "11", "architecture": "x86_64"},
@@ -141,8 +141,8 @@ def plan(*changes: dict[str, Any], **more: Any) -> dict[str, Any]:
         "state": {"cuda": {"version": None if changes else "11.2.2"}},
         "gpus": [{"index": 0, "name": "Simulated GPU", "pci": "0000:01:00.0", "usable": True}],
         "changes": list(changes),
-        "components": list(dict.fromkeys(one["component"] for one in selected)),
-        "not_selected": [one["component"] for one in changes if not one["selected"]],
+        "components": list(dict.fromkeys(change["component"] for change in selected)),
+        "not_selected": [change["component"] for change in changes if not change["selected"]],
         "repairs": {},
         "blockers": [],
         "reboot": {"needed": False, "reason": ""},

@@ -375,10 +375,10 @@ def test_a_roles_warning_is_told_with_preflights(record: Any) -> None:
         record.warned("gpu01", "cuda", "apt cannot use /etc/apt/sources.list.d/lab.list:2")
     record.looked("gpu01", plan())
     told = report(record)["hosts"]["gpu01"]["warnings"]
-    assert [one["message"] for one in told][-1:] == [
+    assert [reason["message"] for reason in told][-1:] == [
         "apt cannot use /etc/apt/sources.list.d/lab.list:2"
     ]
-    assert len([one for one in told if one["id"] == "role"]) == 1
+    assert len([entry for entry in told if entry["id"] == "role"]) == 1
 
 
 def plugin_result(record: Any, play: str, status: str) -> list[str]:

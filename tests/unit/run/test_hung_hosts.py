@@ -116,7 +116,7 @@ def test_every_wait_of_ssh_has_an_end() -> None:
 
 @pytest.mark.parametrize(("seconds", "good"), [(600, True), (10, True), (9, False), (0, False)])
 def test_a_look_has_a_limit(seconds: int, good: bool) -> None:
-    option = next(one for one in ROLE.options if one.name == "gpu_look_timeout")
+    option = next(option for option in ROLE.options if option.name == "gpu_look_timeout")
     assert (option.fault(seconds) is None) is good
 
 
@@ -124,7 +124,7 @@ def test_a_look_has_a_limit(seconds: int, good: bool) -> None:
     ("seconds", "good"), [(0, True), (60, True), (59, False), (-5, False), (7200, True)]
 )
 def test_the_limit_of_a_steps_tasks_is_none_or_long_enough(seconds: int, good: bool) -> None:
-    option = next(one for one in ROLE.options if one.name == "gpu_step_timeout")
+    option = next(option for option in ROLE.options if option.name == "gpu_step_timeout")
     assert (option.fault(seconds) is None) is good
 
 

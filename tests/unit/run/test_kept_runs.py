@@ -333,7 +333,7 @@ def test_earlier_runs_are_listed_and_shown(tmp_path: Path) -> None:
     )
     _, said = ask(tmp_path, "--list", "--json")
     listed = json.loads(said)["runs"]
-    assert [one["name"] for one in listed][-1] == "20261123T120000Z-verify"
+    assert [entry["name"] for entry in listed][-1] == "20261123T120000Z-verify"
     assert listed[-1]["mode"] == "verify"
     ask(tmp_path, "--run", "20261123T120000Z")
     page = home / "20261123T120000Z-verify" / "report.html"

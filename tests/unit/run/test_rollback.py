@@ -36,7 +36,10 @@ def receipt(digest: str, written: str, **more: Any) -> dict[str, Any]:
 
 
 def said(*receipts: dict[str, Any] | str) -> str:
-    texts = [one if isinstance(one, str) else json.dumps(one, indent=4) for one in receipts]
+    texts = [
+        receipt if isinstance(receipt, str) else json.dumps(receipt, indent=4)
+        for receipt in receipts
+    ]
     return "".join(f"provision:receipt\n{text}\n\n" for text in texts) + "provision:end\n"
 
 

@@ -224,7 +224,7 @@ def test_a_log_can_be_piped_in_and_answered_as_json() -> None:
     text = b"E: Unable to locate package cuda-11-4\n"
     code, said = judge("--log", "-", "--json", data=text)
     assert code == 5
-    assert [one["id"] for one in json.loads(said)["findings"]] == ["package-not-offered"]
+    assert [finding["id"] for finding in json.loads(said)["findings"]] == ["package-not-offered"]
 
 
 def test_a_log_that_says_nothing_known_is_no_finding() -> None:

@@ -119,9 +119,9 @@ def test_a_job_is_started_followed_and_judged(project: Project) -> None:
     assert code == 0, said
     assert "j: complete: /w/0/final" in said
     assert "tensorboard --logdir /w/0/logs" in said
-    steps = [(one["step"], one["host"]) for one in project.asked]
+    steps = [(step["step"], step["host"]) for step in project.asked]
     assert sorted(steps[:2]) == [("look", "gpu01"), ("look", "gpu02")]
-    started = [one for one in project.asked if one["step"] == "start"]
+    started = [step for step in project.asked if step["step"] == "start"]
     assert {one["given"]["worker"]: one["given"]["arguments"] for one in started} == {
         0: ["--epochs", "3"], 1: ["--epochs", "3"]
     }  # fmt: skip
@@ -138,7 +138,7 @@ def test_hosts_of_different_tensorflow_are_refused_and_nothing_is_started(
     code, said = project.start(answers(gpu02={**LOOK, "tensorflow": "2.14.1"}))
     assert code == 4
     assert "2.9.3 on gpu01; 2.14.1 on gpu02" in said
-    assert {one["step"] for one in project.asked} == {"look", "reach"}
+    assert {step["step"] for step in project.asked} == {"look", "reach"}
     assert "Stop it" not in said
 
 
@@ -153,7 +153,7 @@ def test_a_script_that_is_no_python_is_refused_before_a_host_is_asked(project: P
 def test_a_diagnosis_is_started_like_a_training(project: Project) -> None:
     code, said = project.train(answers(), "gpu", "--diagnose")
     assert code == 0, said
-    (script, other) = [one["given"] for one in project.asked if one["step"] == "start"]
+    (script, other) = [step["given"] for step in project.asked if step["step"] == "start"]
     assert script["script"] == other["script"] == "diagnose.py"
     assert "TensorBoard" not in said
 
@@ -191,7 +191,7 @@ def test_a_job_is_followed_for_as_long_as_it_lasts() -> None:
 def test_a_job_is_come_back_to_and_stopped(project: Project) -> None:
     code, said = project.train(answers(), "gpu", "--stop", "j")
     assert (code, "j: stopped" in said) == (0, True), said
-    assert [one["step"] for one in project.asked] == ["stop", "stop"]
+    assert [step["step"] for step in project.asked] == ["stop", "stop"]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ class Terminal:
 
     @property
     def actions(self) -> list[str]:
-        return [one["gpu_train_action"] for one in self.runs]
+        return [run["gpu_train_action"] for run in self.runs]
 
 
 @pytest.mark.parametrize(

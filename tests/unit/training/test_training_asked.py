@@ -146,7 +146,7 @@ def test_a_list_of_jobs_needs_no_name() -> None:
 def test_worker_0_has_the_board_and_its_peers_must_reach_it(script: Path) -> None:
     plan = asked(script)
     assert (training.ports(plan, 0), training.ports(plan, 1)) == ([2222, 2223], [2222])
-    assert [(one["host"], one["port"]) for one in training.places(plan, 1, {})] == [
+    assert [(place["host"], place["port"]) for place in training.places(plan, 1, {})] == [
         ("gpu01", 2222), ("gpu01", 2223)
     ]  # fmt: skip
     looks = {name: {"gpus": {"uuids": ["GPU-a"]}, "any_port": 41000} for name in NAMES}

@@ -171,7 +171,7 @@ def test_environments_beside_are_judged_and_written_down(tree: Path) -> None:
     entry = {"row": ROW | {"beside": [part]}, "stdout": "PROVISION-PROBE " + json.dumps(probe)}
     done = verify(tree, json.dumps({"lock_digest": DIGEST, "hosts": {"gpu01": entry}}))
     assert done.returncode == 1, done.stdout
-    results = {one["id"]: one for one in checks(tree)["hosts"]["gpu01"]["checks"]}
+    results = {check["id"]: check for check in checks(tree)["hosts"]["gpu01"]["checks"]}
     assert results["tensorflow.imports@2.8.4"]["result"] == "passed"
     assert results["tensorflow.version@2.8.4"]["result"] == "failed"
     assert results["tensorflow.version"]["result"] == "passed"

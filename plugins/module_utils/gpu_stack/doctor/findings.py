@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from ..shapes import Changes, Facts
 
 # In the order in which they are reported; apt's cases are of no component.
-_PLACES = [(20, apt)] + [(one.doctor, MODULES[one.name]) for one in COMPONENTS if one.doctor]
+_PLACES = [(20, apt)] + [
+    (component.doctor, MODULES[component.name]) for component in COMPONENTS if component.doctor
+]
 _MODULES = [module for _place, module in sorted(_PLACES, key=lambda placed: placed[0])]
 CASES = tuple(case for module in _MODULES for case in module.CASES)
 # What a host can be seen to have, by the case's id. Any other case shows in a log alone.

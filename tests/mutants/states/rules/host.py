@@ -46,7 +46,7 @@ def dpkg_states() -> Iterator[State]:
     rule = "dpkg-broken"
 
     def left(*packages: tuple[str, str]) -> dict[str, Any]:
-        return {PRE + "unfinished": [list(one) for one in packages]}
+        return {PRE + "unfinished": [list(package) for package in packages]}
 
     yield State(rule, "a stranger is half installed", left(("postfix", "half-installed")), half,
                 also=interrupted)  # fmt: skip

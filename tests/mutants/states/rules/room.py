@@ -38,18 +38,18 @@ def states() -> Iterator[State]:
                     )  # fmt: skip
             total = sum(needs.values())
             for free, trips in ((total - 1, True), (total, False)):
-                room = {one: {"free": free, "device": 7} for one in places}
+                room = {place: {"free": free, "device": 7} for place in places}
                 yield State(
                     "disk",
                     f"{component} {profile} on one disk: {'a byte too little' if trips else 'ok'}",
                     {PRE + "disk": room, **options},
                     (f"{total / 1e9:.1f} GB are needed",
-                     *(f"{component} in {one}" for one in needs)) if trips else (),
+                     *(f"{component} in {need}" for need in needs)) if trips else (),
                     only=(component,),
                 )  # fmt: skip
     everything = sum(sum(kinds[0][1].values()) for kinds in ALONE.values())
     for free, trips in ((everything - 1, True), (everything, False)):
-        room = {one: {"free": free, "device": 7} for one in places}
+        room = {place: {"free": free, "device": 7} for place in places}
         yield State(
             "disk",
             f"all on one disk: {'a byte too little' if trips else 'just enough'}",
@@ -57,7 +57,7 @@ def states() -> Iterator[State]:
             (f"{everything / 1e9:.1f} GB are needed", "cuda in /usr, cuda in /var/cache/apt",
              "tensorflow in /opt/tensorflow") if trips else (),
         )  # fmt: skip
-    nothing = {one: {"free": 0, "device": 7} for one in places}
+    nothing = {place: {"free": 0, "device": 7} for place in places}
     yield State(
         "disk",
         "what is there already needs no room",

@@ -75,7 +75,7 @@ def model(context: Context, name: str) -> dict[str, Any]:
     }
     if record is not None:
         files = record.get("files") or {}
-        seen["files"].update({one: _file(context, one, files[one]) for one in sorted(files)})
+        seen["files"].update({file: _file(context, file, files[file]) for file in sorted(files)})
         seen.update(_units(context, name, record))
     return seen
 

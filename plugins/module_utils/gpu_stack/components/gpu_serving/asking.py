@@ -72,7 +72,7 @@ def versions(answer: Any) -> dict[int, tuple[str, str]]:
 
 def serving(states: dict[int, tuple[str, str]]) -> int | None:
     """The newest version that is served; None where none is."""
-    return max((one for one in states if states[one][0] == "AVAILABLE"), default=None)
+    return max((state for state in states if states[state][0] == "AVAILABLE"), default=None)
 
 
 def plain(text: str) -> str:

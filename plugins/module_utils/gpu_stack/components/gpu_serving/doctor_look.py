@@ -90,5 +90,5 @@ def _owners(context: Context, port: int) -> dict[str, Any]:
     programs = [] if held or not uids else of_door.holders(context, port)
     return {
         "held": held,
-        "programs": [asking.plain(f"{one} (uid {', '.join(uids)})") for one in programs],
+        "programs": [asking.plain(f"{program} (uid {', '.join(uids)})") for program in programs],
     }

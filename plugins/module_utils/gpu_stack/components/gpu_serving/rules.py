@@ -229,7 +229,7 @@ def _kept_by_people(
 def serving_memory(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     memory = _seen(facts).get("memory")
     people = [*wished.models(options).values(), *(options.get("gpu_workspaces") or [])]
-    together = sum(traits.size(one.get("memory")) or 0 for one in people)
+    together = sum(traits.size(person.get("memory")) or 0 for person in people)
     if memory is None or together <= memory:
         return []
     return [

@@ -82,8 +82,9 @@ def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
         former = records.parts(context)
         named = {part["name"]: part for part in former}
         taken = _taken(name, given, former)
-        parts = [*(part for part in former if part["name"] not in [one["name"] for one in taken]),
-                 *(_kept(named.get(part["name"]), part) for part in taken)]  # fmt: skip
+        fresh = {part["name"] for part in taken}
+        parts = [part for part in former if part["name"] not in fresh]
+        parts += [_kept(named.get(part["name"]), part) for part in taken]
         parts.sort(key=lambda part: str(part["name"]))
         _refuse_to_end_jobs(noted, noted, former, parts)
         _keep(former, parts)
