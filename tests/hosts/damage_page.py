@@ -29,7 +29,8 @@ ways: workspaces and the container toolkit in their [Molecule scenarios](molecul
 in `tests/hosts/test_serving.py`, the front door in `tests/hosts/test_front_door.py`, the fleet's
 cache in `tests/hosts/test_cache.py`.
 
-This page is written by a test from the catalogue, `tests/hosts/damage.py`:
+This page is written by a test from the catalogue, `tests/hosts/damage.py` and its
+rows beside it:
 `PROVISION_UPDATE_GOLDEN=1 pytest tests/unit/hosts`.
 
 ## How the look sees it

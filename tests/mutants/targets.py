@@ -74,7 +74,10 @@ def _rules(path: str, without_numbers: tuple[str, ...] = ()) -> Target:
         _module(path),
         (
             "tests/unit/driver/test_preflight.py",
-            "tests/unit/driver/test_preflight_edges.py",
+            "tests/unit/driver/test_preflight_look.py",
+            "tests/unit/driver/test_preflight_machine.py",
+            "tests/unit/driver/test_preflight_rules.py",
+            "tests/unit/driver/test_preflight_software.py",
             "tests/unit/gpu_stack/test_stack_releases.py",
             "tests/unit/gpu_stack/test_stack_room.py",
             "tests/unit/gpu_stack/test_stack_container_toolkit.py",
