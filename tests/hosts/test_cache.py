@@ -389,7 +389,9 @@ def outside(project: Project) -> int:
     return cached_lab.outside(project.lab)
 
 
-def test_a_silent_cache_stops_a_host_or_is_told_before_anything_is_touched(whole: Project) -> None:
+def test_a_silent_cache_stops_a_host_or_is_reported_before_anything_is_touched(
+    whole: Project,
+) -> None:
     silent = ["--check", "--limit", "host1", "-e", "gpu_cache=http://127.0.0.1:1"]
     whole.playbook(*silent)
     assert [blocker["id"] for blocker in whole.entry("host1")["blockers"]] == ["cache"]

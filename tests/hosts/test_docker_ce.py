@@ -69,7 +69,7 @@ def test_another_key_is_refused_and_nothing_is_touched(host: Host) -> None:
     host.refused(*words, version=VERSION, **given)
 
 
-def test_a_repository_out_of_reach_is_told_and_nothing_is_touched(host: Host) -> None:
+def test_a_repository_out_of_reach_is_reported_and_nothing_is_touched(host: Host) -> None:
     nowhere = wish(host, url=f"{host.site.web.url}/nowhere", key=signer().armored)
     words = ("apt cannot use Docker's repository", "/nowhere", "ca_bundle in nvidia_container")
     host.refused(*words, version=VERSION, **nowhere)

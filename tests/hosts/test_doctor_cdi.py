@@ -43,7 +43,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         lab.down()
 
 
-def test_a_specification_of_another_driver_is_told_and_cured(project: Project) -> None:
+def test_a_specification_of_another_driver_is_reported_and_cured(project: Project) -> None:
     gpus = project.ssh(HOST, "nvidia-smi -L")
     assert gpus.count("GPU-") == 2
     assert project.ssh(HOST, PODMAN) == gpus

@@ -170,7 +170,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         lab.down()
 
 
-def test_another_file_is_told_before_anything_is_touched(host: Host) -> None:
+def test_another_file_is_reported_before_anything_is_touched(host: Host) -> None:
     row = host.run_file("470")
     wrong = {**row, "runfile": {**row["runfile"], "sha256": "0" * 64}}
     assert "another SHA-256" in host.refused(wrong)
@@ -226,7 +226,7 @@ def test_nvidias_repository_takes_canonicals_place_only_when_told(host: Host) ->
     host.becomes(host.network("470"))
 
 
-def test_a_repository_that_is_signed_wrong_is_told_and_taken_away(host: Host) -> None:
+def test_a_repository_that_is_signed_wrong_is_reported_and_taken_away(host: Host) -> None:
     host.site.spoil("wrong-key")
     try:
         host.ask("rm /etc/apt/sources.list.d/provision-nvidia-driver-repository.sources")

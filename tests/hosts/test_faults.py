@@ -132,7 +132,7 @@ def test_a_controller_killed_while_it_judges_the_checks(
 
 
 @pytest.mark.slow
-def test_a_network_that_stays_cut_is_not_cured_and_told(
+def test_a_network_that_stays_cut_is_not_cured_and_reported(
     bench: Bench, estimates: Estimates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The harness is seen red: without the healing the cure can't work, and it says NOT."""

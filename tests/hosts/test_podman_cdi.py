@@ -104,7 +104,7 @@ def test_a_newer_toolkit_writes_what_this_podman_reads(host: Host) -> None:
     assert host.root(ALL) == gpus
 
 
-def test_a_specification_that_cannot_be_made_is_told_and_the_old_one_stays(host: Host) -> None:
+def test_a_specification_that_cannot_be_made_is_reported_and_the_old_one_stays(host: Host) -> None:
     """nvidia-ctk finds no driver at work: the run says so, and changes nothing of it."""
     before = host.root(f'sed -i s/all$/every/ {RUN}; sed -i \'s/"all"/"every"/\' {RUN}; cat {RUN}')
     host.root(f"mv {toolkit_simulated.SIMULATED} /root/")

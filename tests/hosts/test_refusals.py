@@ -199,7 +199,7 @@ def test_without_a_package_archive_nothing_is_begun(refused: Project, component:
         )  # fmt: skip
 
 
-def test_a_full_disk_is_told_before_anything_is_begun(refused: Project) -> None:
+def test_a_full_disk_is_reported_before_anything_is_begun(refused: Project) -> None:
     found = refuse(
         refused, "--tags", "cudnn,tensorflow",
         *("-e", "cudnn_root=/dev/shm/cudnn", "-e", "tensorflow_root=/dev/shm/tensorflow"),
@@ -254,7 +254,7 @@ def test_the_right_sudo_password_is_taken(refused: Project) -> None:
     assert done.returncode == 5, flat(done)
 
 
-def test_a_changed_host_key_is_told(refused: Project) -> None:
+def test_a_changed_host_key_is_reported(refused: Project) -> None:
     known = refused.lab.known_hosts
     text = known.read_text("ascii")
     other = refused.path / "other_key"
@@ -276,11 +276,11 @@ def test_a_changed_host_key_is_told(refused: Project) -> None:
     assert refused.entry(HOST)["status"] == "unreachable"
 
 
-def test_a_host_that_does_not_answer_is_told(refused: Project) -> None:
+def test_a_host_that_does_not_answer_is_reported(refused: Project) -> None:
     refuse(refused, "-e", "ansible_port=9", said="Connection refused", status="unreachable")
 
 
-def test_a_host_without_python_is_told(refused: Project) -> None:
+def test_a_host_without_python_is_reported(refused: Project) -> None:
     with on_host(
         refused,
         "mkdir /root/away; mv /usr/bin/python3 /usr/bin/python3.9 /root/away",

@@ -120,7 +120,7 @@ def test_a_link_into_dotfiles_stays_a_link(home: Path, run: Any) -> None:
     assert (home / "dotfiles/bashrc").read_text() == BLOCK + "mine\n"
 
 
-def test_a_fifo_in_its_place_is_told_and_not_waited_for(home: Path, run: Any) -> None:
+def test_a_fifo_in_its_place_is_reported_and_not_waited_for(home: Path, run: Any) -> None:
     os.mkfifo(home / ".bashrc")
     assert run() == {"files": [], "left": {"ada": "is not a regular file"}}
 
@@ -131,7 +131,7 @@ def test_a_file_larger_than_any_bashrc_is_left_alone(home: Path, run: Any, text:
     assert run() == {"files": [], "left": {"ada": "is larger than 1024 KiB"}}
 
 
-def test_who_is_not_there_is_told() -> None:
+def test_who_is_not_there_is_reported() -> None:
     answer = shell_startup.write(Context(), ["no-such-user"], True, False)
     assert answer == {"files": [], "left": {"no-such-user": "there is no such user"}}
 

@@ -387,7 +387,7 @@ def test_a_number_in_the_file_that_is_somebody_elses_is_left_alone(
     assert stranger.poll() is None
 
 
-def test_where_the_lock_cannot_be_written_the_reason_is_told(start: Start, path: Path) -> None:
+def test_where_the_lock_cannot_be_written_the_reason_is_reported(start: Start, path: Path) -> None:
     path.parent.write_text("a file where the directory should be")
     assert "run.lock" in start().answer()["failed"]
 

@@ -134,7 +134,7 @@ def test_check_mode_looks_too(tmp_path: Path) -> None:
     assert "outside the maintenance window" in said
 
 
-def test_a_window_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_window_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     goes_on, said = ask(tmp_path, PROGRAMS[0], REBOOT, [QUIET], gpu_maintenance_window="x")
     assert not goes_on
     assert "gpu_maintenance_window: 'x' is no maintenance window" in said

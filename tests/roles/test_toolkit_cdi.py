@@ -283,7 +283,7 @@ def test_without_the_driver_it_is_refused_where_it_is_required(host: Host) -> No
     assert GENERATE not in host.asked
 
 
-def test_what_cannot_be_written_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_written_is_reported(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_handle: int) -> None:
         raise OSError(28, "No space left on device")
 

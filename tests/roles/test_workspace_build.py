@@ -186,7 +186,7 @@ def test_what_is_not_as_locked_is_not_built_of(
         image_build.build(wish())
 
 
-def test_a_disk_that_is_too_small_is_told_before_the_build(
+def test_a_disk_that_is_too_small_is_reported_before_the_build(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(image_build, "SPARE", 1 << 60)
@@ -210,7 +210,7 @@ def test_a_proxy_is_handed_on_by_name_alone(
 @pytest.mark.parametrize(
     "script", ["cat >/dev/null; seq 40; echo E: no package; exit 1", "seq 40; echo E: no package"]
 )
-def test_a_build_that_fails_is_told_by_its_last_lines(script: str) -> None:
+def test_a_build_that_fails_is_reported_by_its_last_lines(script: str) -> None:
     """Also where docker ends before it has read the context."""
 
     def write(out: Any) -> None:

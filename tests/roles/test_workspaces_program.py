@@ -960,7 +960,7 @@ def test_limits_are_read_where_either_kernel_keeps_them() -> None:
         ("2147483648\n", "max 100000\n", "its processors are limited to max, not 50000"),
     ],
 )
-def test_a_limit_that_is_not_in_force_is_told(
+def test_a_limit_that_is_not_in_force_is_reported(
     machine: Machine, memory: str | None, cpu: str, wrong: str | None
 ) -> None:
     if memory is not None:

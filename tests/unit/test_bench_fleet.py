@@ -34,7 +34,7 @@ def test_a_thousand_hosts_fit_where_there_is_room() -> None:
         ("files", "ulimit -n"),
     ],
 )
-def test_what_a_machine_lacks_is_told_before_the_first_host(
+def test_what_a_machine_lacks_is_reported_before_the_first_host(
     name: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     has = fleet.Room(**{**vars(ENOUGH), name: LITTLE[name]})
@@ -46,7 +46,7 @@ def test_what_a_machine_lacks_is_told_before_the_first_host(
         fleet.up(None, target, 1000, tmp_path).__enter__()  # type: ignore[arg-type]
 
 
-def test_the_first_to_break_is_told_first() -> None:
+def test_the_first_to_break_is_reported_first() -> None:
     every = fleet.lacking(1000, fleet.Room(**LITTLE))
     assert [lack.partition(":")[0] for lack in every] == [
         *("memory", "processes", "ports", "open files of a process")
@@ -312,7 +312,7 @@ def step(action: str, seconds: float, **more: Any) -> dict[str, Any]:
     return {"action": action, "seconds": seconds, "task": "cuda : tree | Move it", **more}
 
 
-def test_a_runs_seconds_are_told_by_what_they_were_spent_on() -> None:
+def test_a_runs_seconds_are_reported_by_what_they_were_spent_on() -> None:
     told = spending.spent(
         [
             step("provision.gpu.exact_packages", 40.0),

@@ -101,7 +101,7 @@ def test_nothing_of_a_fleet_or_its_earlier_runs_is_taken_for_html() -> None:
     assert "\u202e" not in data.decode()
 
 
-def test_drift_is_told_by_what_differs() -> None:
+def test_drift_is_reported_by_what_differs() -> None:
     made = report("verify", **hosts("drift", "drift", "failed_check", "proven"))
     made["hosts"]["a1"]["changes"][1] |= {"component": "cuda", "item": "libcufft10"}
     made["hosts"]["a3"]["changes"] = [host("drift")["changes"][0]]  # put right: it is proven
@@ -184,7 +184,7 @@ def test_filters_offer_what_divides_the_hosts() -> None:
     assert chosen.keys.split() == [keys[word] for word in expected]
 
 
-def test_checks_in_common_are_told_once_and_none_is_lost() -> None:
+def test_checks_in_common_are_reported_once_and_none_is_lost() -> None:
     made = fleet(100)
     view = Page(validate(made), [])
     lists = {check.anchor: check for check in view.common_checks}

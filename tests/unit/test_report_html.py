@@ -325,14 +325,14 @@ def test_drift_after_a_run_is_what_it_left() -> None:
     assert "differs in cuDNN" in text
 
 
-def test_a_long_plan_is_counted_in_the_overview_and_told_once() -> None:
+def test_a_long_plan_is_counted_in_the_overview_and_reported_once() -> None:
     hosts = {name: host("installed") | {"status": "drift", "checks": []} for name in "ab"}
     text = page(report("check", **hosts)).text
     assert text.count("CUDA: 37 changes") == 3  # in the overview, and at each of the two
     assert text.count(" libcufft10 ") == 1
 
 
-def test_every_change_is_told_with_its_reason() -> None:
+def test_every_change_is_reported_with_its_reason() -> None:
     one = host("installed")
     text = page(report(a=one)).text
     for change in one["changes"]:
@@ -351,7 +351,7 @@ def test_a_change_that_was_left_out_or_needs_a_reboot_says_so() -> None:
     assert "A reboot is needed: libcuda1: the old module is loaded" in text
 
 
-def test_long_changes_in_common_are_told_once() -> None:
+def test_long_changes_in_common_are_reported_once() -> None:
     one = host("installed")
     assert len(one["changes"]) > SHARED_CHANGES
     document = page(report(a=one, b=host("installed"), c=host("proven")))

@@ -124,7 +124,7 @@ def test_what_a_delta_needs_no_choice_of_is_refused_too(tmp_path: Path) -> None:
         provision(tmp_path / "new", "--key", tmp_path / "key", "--unsigned")
 
 
-def test_many_faults_are_told_one_way(
+def test_many_faults_are_reported_one_way(
     world: World, tmp_path: Path, signed: tuple[str, Path]
 ) -> None:
     """The first five, and how many more, by `--verify` and by `--apply`."""

@@ -228,7 +228,7 @@ def test_rules_cope_before_the_look_ran() -> None:
     assert reasons({"preflight": {}}) == {}
 
 
-def test_a_full_boot_is_told_with_numbers_and_where_nothing_is_rebuilt_not() -> None:
+def test_a_full_boot_is_reported_with_numbers_and_where_nothing_is_rebuilt_not() -> None:
     case = {"preflight.boot": {"free": GB // 20, "needed": GB // 10}}
     message = reasons(case)["boot-full"]["message"]
     assert "50 MB are free where 100 MB are needed" in message

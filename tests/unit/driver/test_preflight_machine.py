@@ -28,7 +28,7 @@ def test_what_a_user_called_a_process_does_nothing_to_a_terminal(tmp_path: Path)
 COMPUTE_APPS = ("nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader")
 
 
-def test_jobs_are_told_by_number_with_their_users_and_commands(tmp_path: Path) -> None:
+def test_jobs_are_reported_by_number_with_their_users_and_commands(tmp_path: Path) -> None:
     """By /proc where it can be read, else as nvidia-smi names them."""
     tree(
         tmp_path,
@@ -113,7 +113,7 @@ def test_headers_are_asked_for_by_the_kernels_name(tmp_path: Path) -> None:
     assert kernel_rules.headers(here, "5.10.0-1-amd64") == "installed"
 
 
-def test_compilers_are_told_by_their_major_versions_once_each(tmp_path: Path) -> None:
+def test_compilers_are_reported_by_their_major_versions_once_each(tmp_path: Path) -> None:
     tree(
         tmp_path,
         {f"/usr/bin/x86_64-linux-gnu-gcc-{major}": "" for major in (9, 12, 16)}
@@ -205,7 +205,7 @@ CARDS = {
 }
 
 
-def test_generations_are_told_in_the_order_of_their_names() -> None:
+def test_generations_are_reported_in_the_order_of_their_names() -> None:
     gpus = [{"device": ids[0]} for ids in CARDS.values()]
     assert gpu_models.generations([*gpus, {"device": "0xffff"}]) == sorted(CARDS)
 

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 from states.rules.gpu_workspace import shared
 
 
-def test_reasons_are_told_in_the_order_of_generations() -> None:
+def test_reasons_are_reported_in_the_order_of_generations() -> None:
     """Two cards that are too new, and the same one twice."""
     gpus = [{"device": "0x2b85"}, {"device": "0x2684"}, {"device": "0x2684"}]
     arguments = (copy.deepcopy(GOOD) | {"gpus": gpus}, CHANGES, {}, ROW)
@@ -49,7 +49,7 @@ def test_a_candidate_of_a_release_is_of_that_release() -> None:
     assert "gpu-translated" not in reasons(case)
 
 
-def test_kernels_without_headers_are_told_in_order() -> None:
+def test_kernels_without_headers_are_reported_in_order() -> None:
     found = copy.deepcopy(GOOD)
     names = [f"5.10.0-{number}-amd64" for number in (13, 11, 14, 12)]
     found["preflight"]["headers"] = dict.fromkeys(names, "absent")
@@ -73,7 +73,7 @@ def test_cudas_profile_changes_nothing_for_the_driver() -> None:
     assert reasons(case, driver) == {}
 
 
-def test_full_disks_are_told_each_in_order() -> None:
+def test_full_disks_are_reported_each_in_order() -> None:
     rooms = {
         "/usr": {"free": 1, "device": 9},
         "/opt/tensorflow": {"free": 2 * GB, "device": 3},
@@ -147,7 +147,7 @@ def test_a_driver_that_the_plan_removes_is_no_foreign_one() -> None:
     assert "foreign-driver" in reasons(case, [moved])
 
 
-def test_holds_are_told_in_order_and_with_the_way_out() -> None:
+def test_holds_are_reported_in_order_and_with_the_way_out() -> None:
     versions = {"nvidia-smi": "535", "libcuda1": "535", "nvidia-persistenced": "535"}
     packages = {
         name: {"version": version, "want": "hold", "status": "installed"}
@@ -191,7 +191,7 @@ def test_a_lock_without_driver_or_cuda_is_no_fault() -> None:
     ]
 
 
-def test_a_conflict_of_keys_is_told_for_every_repository() -> None:
+def test_a_conflict_of_keys_is_reported_for_every_repository() -> None:
     conflicts = [["https://a", "x", ["/1", "/2"]], ["https://b", "y", ["/3"]]]
     found = copy.deepcopy(GOOD)
     found["preflight"]["signed_by"] = conflicts
@@ -254,7 +254,7 @@ def test_a_proof_that_is_owed_is_stopped_by_another_run_alone() -> None:
     assert (told["id"], told["component"]) == ("run-in-progress", None)
 
 
-def test_users_of_bash_are_told_in_order() -> None:
+def test_users_of_bash_are_reported_in_order() -> None:
     left = dict.fromkeys(("eve", "bob"), gpu_env.NO_USER)
     left |= dict.fromkeys(("dan", "ada"), "it is not a regular file")
     found = {"state": {"gpu_env": {"left": left}}}
@@ -270,7 +270,7 @@ def test_a_host_where_nobodys_file_is_left_gives_no_reason(state: dict[str, Any]
     assert env_rules.bashrc_left({"state": state}, [], {}, ROW) == []
 
 
-def test_people_are_told_in_order_of_their_names() -> None:
+def test_people_are_reported_in_order_of_their_names() -> None:
     options = {"gpu_workspaces": [{"name": name, "user": "7"} for name in ("bob", "ada")]}
     for rule, key in (
         (workspace_rules.workspace_user, "users"),
@@ -310,7 +310,7 @@ def test_links_of_cudnn_need_no_archive() -> None:
         assert len(cudnn_rules.cudnn_archive_absent({}, changes, options, row)) == count
 
 
-def test_all_reasons_why_a_package_would_go_are_told() -> None:
+def test_all_reasons_why_a_package_would_go_are_reported() -> None:
     why = ["needs libcublas11", "conflicts with libcuda1"]
     assert rules.some_packages([["solver", "1.0", why], ["tool", "2", []]]) == (
         "solver 1.0 (needs libcublas11; conflicts with libcuda1), tool 2"

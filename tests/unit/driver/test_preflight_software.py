@@ -164,7 +164,7 @@ def test_apt_refuses_a_key_that_is_followed_by_another_or_by_none(
     assert host_rules._contradicts(keys) is refused
 
 
-def test_all_files_of_a_conflict_are_told_in_order(tmp_path: Path) -> None:
+def test_all_files_of_a_conflict_are_reported_in_order(tmp_path: Path) -> None:
     folder = "/etc/apt/sources.list.d/"
     files = {f"{folder}{name}.list": CUDA_LIST.replace("cuda", name) for name in "ebdacfg"}
     tree(tmp_path, files)
@@ -226,7 +226,7 @@ def test_a_journal_that_is_cut_off_is_left_out(tmp_path: Path) -> None:
         assert host_rules.unfinished(context(tmp_path)) == []
 
 
-def test_unfinished_packages_are_told_in_order(tmp_path: Path) -> None:
+def test_unfinished_packages_are_reported_in_order(tmp_path: Path) -> None:
     names = ["e", "b", "d", "a", "c"]
     rows = [(name, "1", "install", "unpacked") for name in names]
     tree(tmp_path, {"/var/lib/dpkg/status": status(*rows)})

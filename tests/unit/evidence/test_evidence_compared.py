@@ -124,7 +124,7 @@ def test_what_a_person_reads_is_as_it_was_read(old: evidence.Evidence) -> None:
 
 
 @pytest.mark.parametrize("name", ["at work", "only the time"])
-def test_what_is_no_change_is_not_told(old: evidence.Evidence, name: str) -> None:
+def test_what_is_no_change_is_not_reported(old: evidence.Evidence, name: str) -> None:
     assert evidence.compare(old, changed(old, name)) == []
 
 

@@ -243,7 +243,7 @@ def test_nobody_reached_writes_nothing(project: Path, monkeypatch: pytest.Monkey
         ({"rc": 0, "stdout": "This account is closed.\n"}, "This account is closed."),
     ],
 )
-def test_a_host_that_does_not_answer_is_told_as_it_is(
+def test_a_host_that_does_not_answer_is_reported_as_it_is(
     project: Path, monkeypatch: pytest.MonkeyPatch, result: dict[str, Any], words: str
 ) -> None:
     ansible = Ansible(gpu01=GOOD, gpu02=GOOD, gpu03=result)
@@ -326,7 +326,7 @@ def test_a_host_is_explained(project: Path) -> None:
     assert one["locked"] is None
 
 
-def test_what_is_declared_is_told_with_its_place(project: Path) -> None:
+def test_what_is_declared_is_reported_with_its_place(project: Path) -> None:
     lines = explain(project, "gpu02").output.splitlines()
     assert lines[1] == "  platform: not known; `provision discover` asks it, or write gpu_platform"
     assert lines[2] == (
@@ -335,7 +335,7 @@ def test_what_is_declared_is_told_with_its_place(project: Path) -> None:
     assert "  what it gets depends on its platform:" in lines
 
 
-def test_a_refusal_is_told_with_the_host_and_exits_3(project: Path) -> None:
+def test_a_refusal_is_reported_with_the_host_and_exits_3(project: Path) -> None:
     k80 = SeenGpu("10de:102d", "Tesla K80", 1)
     discovered(project, gpu01=Seen("debian12", "debian 12 x86_64", (k80,)))
     done = explain(project, "gpu01")

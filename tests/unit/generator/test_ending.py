@@ -174,7 +174,7 @@ catalog.load = bug
 """
 
 
-def test_a_fault_of_ours_is_told_on_a_full_disk_too() -> None:
+def test_a_fault_of_ours_is_reported_on_a_full_disk_too() -> None:
     process = start("catalog", code=BUG)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1

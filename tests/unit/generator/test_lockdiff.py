@@ -81,7 +81,7 @@ def test_a_new_wish_is_a_new_row_and_an_old_one_is_gone() -> None:
     ]
 
 
-def test_another_cudnn_python_and_environment_are_told() -> None:
+def test_another_cudnn_python_and_environment_are_reported() -> None:
     before = recorded.lock()
     slim: Any = plain(before.slim)
     (stack,) = slim["stacks"].values()

@@ -298,7 +298,7 @@ def test_debians_cuda_is_not_put_beside_nvidias_driver() -> None:
     assert "the platform's own CUDA depends on the platform's own driver" in error.got
 
 
-def test_a_branch_that_a_gpu_cannot_have_is_told_with_its_last_one() -> None:
+def test_a_branch_that_a_gpu_cannot_have_is_reported_with_its_last_one() -> None:
     """It said that there is no branch 590, and offered 595, which no Pascal can have."""
     error = refusal("ubuntu2204", {"tensorflow": "2.9", "driver_branch": "590"}, ("GTX 1080",))
     assert error.message == "driver branch 590 does not drive GTX 1080"
@@ -308,7 +308,7 @@ def test_a_branch_that_a_gpu_cannot_have_is_told_with_its_last_one() -> None:
     assert "525 is the first for Ada" in error.got
 
 
-def test_a_branch_without_packages_is_told_with_those_that_have_them() -> None:
+def test_a_branch_without_packages_is_reported_with_those_that_have_them() -> None:
     error = refusal("ubuntu2204", {"tensorflow": "2.9", "driver_branch": "590"}, ())
     assert error.message == "no platform has packages of driver branch 590"
     assert error.expected == '"595" or "580" or "570"'
@@ -548,7 +548,7 @@ def test_one_device_id_can_be_two_products() -> None:
 
 
 @pytest.mark.parametrize("word", ["GeForce GTX 750 Ti", "GTX 750 Ti"])
-def test_a_name_of_different_gpus_is_told_with_every_id(word: str) -> None:
+def test_a_name_of_different_gpus_is_reported_with_every_id(word: str) -> None:
     """The desktop card (1380) was not among them."""
     with pytest.raises(InputError, match="the name of different GPUs") as caught:
         gpu(word)

@@ -97,7 +97,7 @@ def test_an_archive_without_it_is_a_reason_to_stop(host: AptHost) -> None:
     assert installations(host) == []
 
 
-def test_apts_words_and_what_lies_before_it_are_told(host: AptHost) -> None:
+def test_apts_words_and_what_lies_before_it_are_reported(host: AptHost) -> None:
     host.says("apt-get --yes", (100, "", "E: held broken packages\n"))
     dkms = f"/lib/modules/{NEW}/updates/dkms/nvidia.ko"
     host.says(f"modinfo filename {NEW}", (0, f"{dkms}\n", ""))

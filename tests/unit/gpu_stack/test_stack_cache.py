@@ -65,7 +65,7 @@ def test_something_else_at_that_port_is_named() -> None:
         assert "ansible-playbook cache.yml" in stops
 
 
-def test_silence_stops_or_is_told() -> None:
+def test_silence_stops_or_is_reported() -> None:
     with served(of({})) as place:
         pass
     stops, tells = reasons(place)

@@ -211,7 +211,7 @@ def test_a_way_that_leads_elsewhere_is_led_here(
     assert host.ran(f"--force --set cuda {tree}")
 
 
-def test_a_known_tree_is_told_by_its_whole_name(tree: Path, links: Path, host: AptHost) -> None:
+def test_a_known_tree_is_reported_by_its_whole_name(tree: Path, links: Path, host: AptHost) -> None:
     lead(links, tree)
     host.says("--query cuda", (0, f"Alternative: {tree}0\n", ""))
     in_use(tree)
@@ -225,7 +225,9 @@ def test_in_check_mode_no_tree_is_touched(tree: Path, links: Path, host: AptHost
     assert not host.ran("--set")
 
 
-def test_what_update_alternatives_refuses_is_told(tree: Path, links: Path, host: AptHost) -> None:
+def test_what_update_alternatives_refuses_is_reported(
+    tree: Path, links: Path, host: AptHost
+) -> None:
     host.says("--install", (2, "", "update-alternatives: error: no"))
     said = apt_host.refusal(lambda: in_use(tree))
     assert said == (
@@ -237,7 +239,7 @@ def test_what_update_alternatives_refuses_is_told(tree: Path, links: Path, host:
 @pytest.mark.parametrize(
     ("answer", "gcc"), [((0, "10.2.1\n", ""), "10.2.1"), ((127, "", "no such program"), "")]
 )
-def test_the_platforms_gcc_is_told(
+def test_the_platforms_gcc_is_reported(
     tree: Path, links: Path, host: AptHost, answer: tuple[int, str, str], gcc: str
 ) -> None:
     host.says("gcc -dumpversion", answer)

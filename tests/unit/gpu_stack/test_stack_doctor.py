@@ -419,7 +419,7 @@ def test_a_drain_of_a_run_at_work_is_no_trouble(host: Patient, device: None) -> 
     assert slurm_doctor.slurm_drained(facts) == []
 
 
-def test_what_a_killed_run_left_is_told_with_a_drain(host: Patient, device: None) -> None:
+def test_what_a_killed_run_left_is_reported_with_a_drain(host: Patient, device: None) -> None:
     doctor_slurm.of_a_killed_run(host)
     (found,) = host.found().values()
     assert "no health check takes it back before the next run" in found["evidence"][1]
@@ -580,7 +580,7 @@ def test_a_line_of_a_megabyte_is_read_too() -> None:
     assert len(found["evidence"][0]) < 400
 
 
-def test_of_a_list_of_packages_the_transitional_one_is_told() -> None:
+def test_of_a_list_of_packages_the_transitional_one_is_reported() -> None:
     """What `apt-cache search nvidia-driver` prints; the one before it is as its name says."""
     (found,) = findings.read_log(
         "nvidia-driver-390 - NVIDIA driver metapackage\n"
@@ -589,7 +589,7 @@ def test_of_a_list_of_packages_the_transitional_one_is_told() -> None:
     assert found["commands"][0] == "apt-cache policy nvidia-driver-418"
 
 
-def test_the_compilers_line_and_the_kernel_are_told() -> None:
+def test_the_compilers_line_and_the_kernel_are_reported() -> None:
     (found,) = findings.read_log(doctor_logs.COMPILER)
     assert "unrecognized command-line option" in found["evidence"][0]
     assert found["commands"][0] == "sudo apt-get install gcc-12"
@@ -622,7 +622,7 @@ def test_a_log_on_the_host_is_read_when_it_is_named(host: Patient) -> None:
     assert list(host.found(logs=["/var/log/jupyter.log", "/not/there"])) == ["numpy-2"]
 
 
-def test_silence_of_the_driver_is_told_where_no_reason_is(host: Patient) -> None:
+def test_silence_of_the_driver_is_reported_where_no_reason_is(host: Patient) -> None:
     silent = doctor_logs.LOGS["driver-silent"][0]
     host.answers["nvidia-smi"] = Result(9, silent, "")
     assert list(host.found()) == ["driver-silent"]
@@ -706,7 +706,7 @@ NVIDIAS = '{"runtimes": {"nvidia": {"path": "nvidia-container-runtime", "args": 
         (None, None, {"nvidia_container_toolkit_state": "absent"}, ""),
     ],
 )
-def test_a_docker_without_the_locks_runtime_is_told(
+def test_a_docker_without_the_locks_runtime_is_reported(
     toolkit: str | None, daemon: str | None, options: dict[str, Any], evidence: str, host: Patient
 ) -> None:
     host.write("/usr/bin/dockerd", made.ELF)
@@ -737,7 +737,7 @@ CRIO_KNOWS = CRIO + '[crio.runtime.runtimes.nvidia]\nruntime_path = "{}"\n'
         (CRIO_KNOWS.format("/opt/x"), LOCK, {}, "crio: a runtime nvidia of somebody else's"),
     ],
 )
-def test_pods_that_find_no_runtime_are_told(
+def test_pods_that_find_no_runtime_are_reported(
     says: str, lock: Any, options: dict[str, Any], evidence: str, host: Patient
 ) -> None:
     cri_runtime(host)
@@ -755,7 +755,7 @@ def test_pods_that_find_no_runtime_are_told(
     assert (result["fixes"].get("components") or []) == wished
 
 
-def test_a_containerd_that_was_not_restarted_is_told(host: Patient) -> None:
+def test_a_containerd_that_was_not_restarted_is_reported(host: Patient) -> None:
     host.installed("nvidia-container-toolkit", "1.20.1-1")
     host.write("/usr/bin/containerd", made.ELF)
     head = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia.options]\n'
@@ -778,7 +778,7 @@ def test_a_toolkit_that_no_lock_wishes_for_needs_no_entry(host: Patient) -> None
     assert host.found() == {}
 
 
-def test_a_docker_that_was_started_before_the_hook_is_told(host: Patient) -> None:
+def test_a_docker_that_was_started_before_the_hook_is_reported(host: Patient) -> None:
     container_runtime(host)
     host.write("/etc/docker/daemon.json", NVIDIAS)
     host.write("/run/docker.pid", "812")

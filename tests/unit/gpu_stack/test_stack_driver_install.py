@@ -458,7 +458,7 @@ AGAIN = "Run again when that address answers: apt installs nothing before it has
     ],
 )
 @pytest.mark.parametrize("other_branch", [[], ["libnvidia-compute-460"]])
-def test_a_failure_is_told_in_apts_words_without_passwords(
+def test_a_failure_is_reported_in_apts_words_without_passwords(
     host: AptHost, tmp_path: Path, other_branch: list[str], stdout: str, stderr: str, words: str
 ) -> None:
     log = tmp_path / "dkms/nvidia" / VERSION / "build/make.log"

@@ -192,7 +192,9 @@ def test_what_could_not_be_made_leaves_nothing(wished: dict[str, Any], tmp_path:
     assert os.listdir(wished["root"]) == [], "a directory that was there stays"
 
 
-def test_a_python_that_makes_no_environment_is_told(wished: dict[str, Any], tmp_path: Path) -> None:
+def test_a_python_that_makes_no_environment_is_reported(
+    wished: dict[str, Any], tmp_path: Path
+) -> None:
     program(tmp_path / "python3.9", "#!/bin/sh\necho no ensurepip\nexit 1\n")
     with pytest.raises(RefusedError, match=r"-I -m venv .*: no ensurepip Run again"):
         brought(wished)
@@ -413,7 +415,7 @@ def test_pip_runs_behind_and_the_role_takes_up_its_result(
     assert not of(wished).begin({}, job), "there is nothing to do"
 
 
-def test_what_failed_behind_is_told_in_its_own_turn(
+def test_what_failed_behind_is_reported_in_its_own_turn(
     wished: dict[str, Any], tmp_path: Path, job: str
 ) -> None:
     program(tmp_path / "pip", FAILING)
@@ -449,7 +451,7 @@ def test_behind_it_is_checked_and_flushed_too(
     assert str(root / NAME) in text
 
 
-def test_what_is_not_whole_behind_is_told_in_its_own_turn(
+def test_what_is_not_whole_behind_is_reported_in_its_own_turn(
     wished: dict[str, Any], root: Path, tmp_path: Path, job: str
 ) -> None:
     program(tmp_path / "pip", "#!/bin/sh\n")
@@ -633,7 +635,7 @@ def test_to_begin_is_answered_at_once(
     assert not asked(wished, begin=True)["begun"]
 
 
-def test_no_space_for_pips_settings_is_told_as_pip_would(
+def test_no_space_for_pips_settings_is_reported_as_pip_would(
     wished: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(**_: Any) -> Any:

@@ -68,7 +68,7 @@ def test_outside_the_window_nothing_is_done(host: Context, mode: str) -> None:
     )
 
 
-def test_a_window_that_cannot_be_read_is_told_before_anybody_is_looked_for(
+def test_a_window_that_cannot_be_read_is_reported_before_anybody_is_looked_for(
     host: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(people, "users", None)

@@ -273,7 +273,7 @@ def test_what_apt_would_do_besides_is_refused(
         ("", "it ended with 100 Run again: what is left half way is finished first."),
     ],
 )
-def test_a_failure_is_told_in_apts_words_without_passwords(
+def test_a_failure_is_reported_in_apts_words_without_passwords(
     host: AptHost, monkeypatch: pytest.MonkeyPatch, stderr: str, words: str
 ) -> None:
     recorded(monkeypatch)

@@ -99,7 +99,7 @@ def test_check_mode_removes_nothing_and_says_what_would_go(host: AptHost) -> Non
 
 
 @pytest.mark.parametrize("words", ["--simulate", "--yes"])
-def test_what_apt_cannot_do_is_told_in_its_words(host: AptHost, words: str) -> None:
+def test_what_apt_cannot_do_is_reported_in_its_words(host: AptHost, words: str) -> None:
     host.says(f"{REMOVE} {words}", (100, "", "W: x\nE: Unmet dependencies.\n"))
     with pytest.raises(RefusalError, match=r"E: Unmet dependencies\."):
         settle(a="1")

@@ -34,7 +34,7 @@ def said(stderr: str, works: bool = False) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_reason_is_told_in_a_sentence(name: str) -> None:
+def test_the_reason_is_reported_in_a_sentence(name: str) -> None:
     stderr, words = CASES[name]
     message = said(stderr)
     assert f"TensorFlow 2.9.3 was not installed: {words}" in message.replace(

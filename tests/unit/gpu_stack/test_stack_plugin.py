@@ -354,7 +354,7 @@ def test_a_lock_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
         ("Data could not be sent to remote host", None),
     ],
 )
-def test_a_wanted_password_is_told_with_its_cure(
+def test_a_wanted_password_is_reported_with_its_cure(
     error: str, told: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(PLUGINS / "action"))

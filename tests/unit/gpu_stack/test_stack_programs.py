@@ -23,7 +23,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("way")
-def test_both_outputs_and_the_exit_code_are_told() -> None:
+def test_both_outputs_and_the_exit_code_are_reported() -> None:
     script = "echo out; echo wrong >&2; exit 3"
     assert run_program(["/bin/sh", "-c", script]) == (3, "out\n", "wrong\n")
 

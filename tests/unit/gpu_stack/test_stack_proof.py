@@ -99,7 +99,7 @@ def test_memory_that_others_use_is_no_fault() -> None:
     assert proof(Programs(compute=full)).fault() is None
 
 
-def test_only_the_last_lines_of_many_errors_are_told() -> None:
+def test_only_the_last_lines_of_many_errors_are_reported() -> None:
     errors = "\n".join(str(number) for number in range(100))
     message = str(proof(Programs(fit=Result(1, "", errors))).fault())
     assert message.endswith(": 92 / 93 / 94 / 95 / 96 / 97 / 98 / 99")

@@ -272,7 +272,7 @@ def test_what_apt_would_install_instead_is_refused_too(host: Host) -> None:
     assert message == "apt would change other with it, which is not this program's"
 
 
-def test_apts_own_refusal_is_told(host: Host) -> None:
+def test_apts_own_refusal_is_reported(host: Host) -> None:
     ((_, message),) = ids(host, GONE, apt("", rc=100))
     assert message == "apt can't take the packages away: E: broken"
 
@@ -338,7 +338,7 @@ def test_the_driver_stays_while_a_gpu_process_runs() -> None:
     assert removal.blockers(found, changes, waits, row, ["nvidia_driver"]) == []
 
 
-def test_a_module_that_stays_is_told() -> None:
+def test_a_module_that_stays_is_reported() -> None:
     found = {"state": {"nvidia_driver": {"loaded": "470.256.02"}}}
     (one,) = removal.notices(found, {}, ["nvidia_driver"])
     assert one["message"] == "the loaded kernel module stays until the host is rebooted"

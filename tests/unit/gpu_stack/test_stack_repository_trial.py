@@ -102,7 +102,7 @@ def test_a_local_repository_has_no_host(apt: Apt) -> None:
     assert "URIs: file:///var/cuda-repo\n" in apt.read("list")
 
 
-def test_the_exit_code_is_told_where_apt_says_nothing(apt: Apt) -> None:
+def test_the_exit_code_is_reported_where_apt_says_nothing(apt: Apt) -> None:
     apt.says(100)
     answer = repository_trial.fetch(**TRIAL)
     assert answer["errors"] == answer["reasons"] == ["apt-get ended with 100"]

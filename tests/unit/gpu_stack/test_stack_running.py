@@ -79,7 +79,7 @@ def test_another_look_is_no_run(tmp_path: Path) -> None:
         assert look(tmp_path) is None
 
 
-def test_the_holder_of_the_lock_is_told(tmp_path: Path) -> None:
+def test_the_holder_of_the_lock_is_reported(tmp_path: Path) -> None:
     with held(tmp_path, json.dumps(ADA)):
         assert look(tmp_path) == ADA
         assert look(tmp_path, "another") == ADA

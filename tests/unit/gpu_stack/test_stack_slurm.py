@@ -425,7 +425,7 @@ def test_an_error_of_munge_is_said() -> None:
     assert "error" in nodes.ask(lambda _argv: Result(0, "", ""), "gpu02")
 
 
-def test_jobs_are_told_by_who_and_where() -> None:
+def test_jobs_are_reported_by_who_and_where() -> None:
     told = "7|ada|gpu|gpu02|RUNNING\nno line\n8|bob|gpu|gpu[01-02]|RUNNING\n"
     found, unknown = jobs.at_work(lambda _argv: Result(0, told, ""), "gpu02")
     assert unknown == ""

@@ -378,7 +378,7 @@ def loosen(path: Path) -> None:
     "place",
     [".", "bin", "bin/activate", "lib", SITE, SITE + "/numpy", "pyvenv.cfg", SITE + "/a.pth"],
 )
-def test_what_others_may_write_is_told(root: Path, place: str) -> None:
+def test_what_others_may_write_is_reported(root: Path, place: str) -> None:
     venv = make(root / NAME)
     write(venv / "pyvenv.cfg")
     write(venv / SITE / "a.pth")
@@ -387,7 +387,7 @@ def test_what_others_may_write_is_told(root: Path, place: str) -> None:
     assert venv_trust.look(HOST, str(venv), PYTHON) == [[place, "writable for all"]]
 
 
-def test_what_another_owns_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_owns_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     venv = make(root / NAME)
     mine = venv_trust.Owner.__init__
 
@@ -401,7 +401,7 @@ def test_what_another_owns_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "bin/python3" in told
 
 
-def test_a_python_that_leads_elsewhere_is_told(root: Path) -> None:
+def test_a_python_that_leads_elsewhere_is_reported(root: Path) -> None:
     venv = make(root / NAME)
     (venv / "bin/python3").unlink()
     (venv / "bin/python3").symlink_to("/bin/true")
@@ -411,7 +411,7 @@ def test_a_python_that_leads_elsewhere_is_told(root: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["{}", "{}/lib", "# {}\n{}"])
-def test_a_pth_that_leads_to_others_is_told(root: Path, line: str) -> None:
+def test_a_pth_that_leads_to_others_is_reported(root: Path, line: str) -> None:
     venv = make(root / NAME)
     write(
         venv / SITE / "a.pth", f"import os; x = 1\n{line.format(root, root)}\n\n/nowhere\n".encode()

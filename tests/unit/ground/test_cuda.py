@@ -120,7 +120,7 @@ def test_headers_of_other_libraries_are_theirs(made: Path) -> None:
     }
 
 
-def test_the_loader_and_the_alternative_are_told(made: Path) -> None:
+def test_the_loader_and_the_alternative_are_reported(made: Path) -> None:
     assert contents(made, "cuda-toolkit-11-2-config-common") == {
         f"{ROOT}/lib64": "targets/x86_64-linux/lib",
         f"{ROOT}/include": "targets/x86_64-linux/include",

@@ -69,7 +69,7 @@ def test_the_judge_says_yes_to_exactly_the_rows_items() -> None:
     assert damage_steps.judge(ROW, OLD, OLD | WISH) == []
 
 
-def test_what_no_repair_may_touch_is_told() -> None:
+def test_what_no_repair_may_touch_is_reported() -> None:
     row = Row("r", "cuda", "A", "true", ("a",), "x", touches=("package:p", "/etc/x", "/opt/y/*"))
     globs = damage_steps.allowed([row], {"p": ["/usr/lib/p[1].so"]})
     changed = [

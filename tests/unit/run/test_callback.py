@@ -95,7 +95,7 @@ def test_what_is_wished_away_is_not_what_is_wanted(record: Any) -> None:
     assert host["wanted"] == {"nvidia_driver": "470.256.02"}
 
 
-def test_preflights_notices_are_told_and_ansibles_warnings_are_not(record: Any) -> None:
+def test_preflights_notices_are_reported_and_ansibles_warnings_are_not(record: Any) -> None:
     """A module's own warnings are bare text, which no reader of a report expects."""
     notice = {"id": "conda", "component": "tensorflow", "message": "conda first", "hint": ""}
     record.looked("gpu01", {**plan(), "notices": [notice], "warnings": ["Python is old"]})
@@ -367,7 +367,7 @@ def test_a_rollbacks_report_tells_its_own_lock(given: tuple[str, ...], file: str
     assert str(lock_file(Path(), given)) == file
 
 
-def test_a_roles_warning_is_told_with_preflights(record: Any) -> None:
+def test_a_roles_warning_is_reported_with_preflights(record: Any) -> None:
     """A source that apt can't use is no reason to stop, and a reason to say so."""
     notice = {"id": "conda", "component": "tensorflow", "message": "conda", "hint": ""}
     record.looked("gpu01", {**plan(change("cuda")), "notices": [notice]})

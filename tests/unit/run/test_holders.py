@@ -161,7 +161,7 @@ def test_no_later_worker_has_the_pipes(runs: Any) -> None:
     assert run.line() == "stopped 0"
 
 
-def test_what_a_holder_says_is_told_with_its_host(runs: Any) -> None:
+def test_what_a_holder_says_is_reported_with_its_host(runs: Any) -> None:
     run = runs(rest='PROVISION-HOLD {"progress": {"text": "first"}}\nPROVISION-HOLD {"prog')
     os.write(run.stdout, b'ress": {"text": "second"}}\nsudo: a lecture\n\nPROVISION-HOLD [1]\n')
     os.write(run.stdout, b'PROVISION-HOLD {"progress": {"text": "third"}}\n')

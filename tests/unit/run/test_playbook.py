@@ -167,7 +167,7 @@ def test_plain_ansible_ends_with_a_table_and_ours_does_not(tree: Tree) -> None:
     assert [event["event"] for event in tree.events()].count("run_start") == 1
 
 
-def test_missing_testinfra_is_told_with_the_one_command_that_helps(
+def test_missing_testinfra_is_reported_with_the_one_command_that_helps(
     tree: Tree, tmp_path: Path
 ) -> None:
     """A Python whose testinfra can't be imported: the run says how the proof can be had."""

@@ -51,7 +51,7 @@ OLDER = receipt("sha256:" + "1" * 64, "2026-11-19T10:00:00Z")
 # receipts
 
 
-def test_receipts_are_told_newest_first_and_broken_ones_left_out() -> None:
+def test_receipts_are_reported_newest_first_and_broken_ones_left_out() -> None:
     found = rollback.parse(said(NEW, OLDER, "{broken", OLD))
     assert [one.digest for one in found] == [NOW, FORMER.digest, OLDER["lock_digest"]]
     assert found[0].words == "cuda 11.2.2, tensorflow 2.9.3"
@@ -62,7 +62,7 @@ def test_a_receipt_that_is_nested_without_end_is_left_out() -> None:
     assert rollback.parse("provision:receipt\n" + "[" * 100_000 + "\nprovision:end") == []
 
 
-def test_a_state_is_told_once() -> None:
+def test_a_state_is_reported_once() -> None:
     """Two receipts of one lock differ in when a repair was made."""
     again = receipt(NOW, "2026-11-18T10:00:00Z")
     without = receipt(NOW, "2026-11-17T10:00:00Z", absent=["cudnn"])
@@ -186,7 +186,7 @@ def test_the_former_lock_is_applied_by_one_run(back: Any, tmp_path: Path) -> Non
     )
 
 
-def test_the_way_forward_and_what_keeps_it_back_are_told(back: Any, tmp_path: Path) -> None:
+def test_the_way_forward_and_what_keeps_it_back_are_reported(back: Any, tmp_path: Path) -> None:
     folder = keep(tmp_path)
     said = back("gpu01").output
     assert "A plain run takes these hosts forward again, to lock.yml" in said
@@ -197,7 +197,7 @@ def test_the_way_forward_and_what_keeps_it_back_are_told(back: Any, tmp_path: Pa
 @pytest.mark.parametrize(
     ("wish", "told"), [(ROW["wish"], False), ({"tensorflow": "2.12"}, True)], ids=["same", "other"]
 )
-def test_a_wish_that_is_another_since_then_is_told(
+def test_a_wish_that_is_another_since_then_is_reported(
     back: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wish: dict[str, Any], told: bool
 ) -> None:
     """`render` refuses a lock that has no row for what lab/ wishes."""

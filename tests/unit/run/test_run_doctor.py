@@ -79,7 +79,7 @@ def test_a_host_that_differs_from_its_lock_is_not_called_healthy(project: Path) 
     ]
 
 
-def test_a_note_is_told_and_is_no_finding(project: Path) -> None:
+def test_a_note_is_reported_and_is_no_finding(project: Path) -> None:
     """The doctor ended with "healthy" while the user's `python` was another."""
     code, said = ask(project, says=answer(notes=["conda stands first"]))
     assert code == 0
@@ -89,7 +89,7 @@ def test_a_note_is_told_and_is_no_finding(project: Path) -> None:
     ]
 
 
-def test_a_finding_is_told_with_its_reason_cure_and_thread(project: Path) -> None:
+def test_a_finding_is_reported_with_its_reason_cure_and_thread(project: Path) -> None:
     code, said = ask(project, says=answer(FINDING, differences=3))
     assert code == 5
     assert said.splitlines() == [

@@ -157,7 +157,7 @@ def test_a_package_that_dpkg_wants_installed_again_is_no_installed_one() -> None
     assert diagnosis("nvidia_driver.packages", host(changes)) == "libcuda1 is half installed (iiR)"
 
 
-def test_packages_are_told_in_their_order_and_five_of_them_without_a_count() -> None:
+def test_packages_are_reported_in_their_order_and_five_of_them_without_a_count() -> None:
     names = ["e", "b", "d", "a", "c"]
     stack = row(cuda={"packages": {"toolkit": dict.fromkeys(names, "1")}})
     seen = host(row=stack)
@@ -209,7 +209,7 @@ def test_gpus_of_two_kinds_are_counted_by_kind() -> None:
     assert detail("nvidia_driver.answers", simulated) == "passed: 2 x Tesla T4 (simulated GPU)"
 
 
-def test_versions_in_use_are_told_in_order() -> None:
+def test_versions_in_use_are_reported_in_order() -> None:
     versions = [f"470.{number}.02" for number in (9, 3, 7, 1, 5, 8, 2, 6)]
     lines = [ONE_LINE.replace("470.256.02", version) for version in versions]
     seen = host({"nvidia_smi": said("".join(lines))})
@@ -259,7 +259,7 @@ def test_a_bus_that_is_not_shown_says_nothing_in_a_container_alone() -> None:
     assert diagnosis("nvidia_driver.gpus", host(none)) == words
 
 
-def test_a_dark_gpu_is_told_by_its_address() -> None:
+def test_a_dark_gpu_is_reported_by_its_address() -> None:
     """Addresses of NVML have eight digits of domain, those of the bus four; capitals differ."""
     smi = ONE_LINE.replace("00000000:3B:00.0", "00000000:0A:00.0")
     pci = [{"address": "0000:0a:00.0", "class": "0x030200", "device": "0x1eb8"},
@@ -310,7 +310,7 @@ def test_two_wrong_libraries_are_both_named() -> None:
     )
 
 
-def test_the_environment_is_told_whole() -> None:
+def test_the_environment_is_reported_whole() -> None:
     """Two variables that differ, a process without PATH, and what a passed check saw."""
     options = {"gpu_env_variables": {"A": "1", "B": "2"}, "gpu_env_path": ["/opt/x"]}
     good = {"PATH": "/usr/bin:/opt/x", "XLA_FLAGS": "--xla_gpu_cuda_data_dir=/usr/lib/cuda"}
@@ -403,7 +403,7 @@ def test_a_stack_without_cuda_or_cudnn_is_judged_by_the_rest() -> None:
         ({"cudnn": ROW["cudnn"]}, "libcudart.so.11.0: no", "libcudart.so.11.0: no"),
     ],
 )
-def test_a_cudnn_that_tells_no_version_is_told_by_its_own_words(
+def test_a_cudnn_that_tells_no_version_is_reported_by_its_own_words(
     stack: dict[str, Any], error: str | None, words: str
 ) -> None:
     seen = host({"cudnn/answer": None, "cudnn/error": error}, row=stack)
@@ -420,7 +420,7 @@ def test_no_gpu_at_all_is_nothing_to_compare_with() -> None:
     assert detail("tensorflow.gpus", seen) == words
 
 
-def test_training_that_ends_without_a_word_is_told_by_its_log() -> None:
+def test_training_that_ends_without_a_word_is_reported_by_its_log() -> None:
     trains = {"rc": -6, "log": "x\nAborted (core dumped)\n"}
     words = "TensorFlow can't be imported: Aborted (core dumped)"
     assert diagnosis("tensorflow.trains", host({"tensorflow/trains": trains})) == words

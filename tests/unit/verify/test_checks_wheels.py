@@ -112,7 +112,7 @@ def test_a_bad_environment_fails_with_what_is_missing(
     assert "run the playbook again" in verdict.hint
 
 
-def test_all_that_is_wrong_is_told_in_order() -> None:
+def test_all_that_is_wrong_is_reported_in_order() -> None:
     sonames = {"libz.so.1": "nvidia-z", "libc.so.2": "nvidia-c", "liba.so.3": "nvidia-a"}
     row = WHEELS_ROW | {"tensorflow": WHEELS_ROW["tensorflow"] | {"sonames": sonames}}
     assert LIBRARIES(wheels_host(row=row)).detail == (

@@ -110,7 +110,7 @@ def test_one_call_answers_everything(answer: dict[str, Any], tmp_path: Path) -> 
     assert answer["cudnn"]["loaded"] is None
 
 
-def test_only_the_wanted_variables_of_each_environment_are_told(answer: dict[str, Any]) -> None:
+def test_only_the_wanted_variables_of_each_environment_are_reported(answer: dict[str, Any]) -> None:
     """systemctl quotes a value with blanks; the rest of an environment is nobody's business."""
     assert answer["environment"]["systemd"]["MOOD"] == "a b"
     assert answer["environment"]["ssh"]["MOOD"] is None
