@@ -35,6 +35,15 @@ def collections(folder: Path) -> Path:
     return folder
 
 
+def one_role(role: str, hosts: str = "all", **variables: Any) -> str:
+    """A playbook of somebody's with one role of this collection."""
+    play = {
+        "hosts": hosts, "become": True, "gather_facts": False,
+        "roles": [f"provision.gpu.{role}"], "vars": variables,
+    }  # fmt: skip
+    return yaml.safe_dump([play])
+
+
 def own_project(folder: Path, inventory: Mapping[str, Any], **roles: str) -> None:
     """Somebody's project with this checkout: hosts.yml, ansible.cfg and a playbook of a role each.
 
@@ -48,10 +57,7 @@ def own_project(folder: Path, inventory: Mapping[str, Any], **roles: str) -> Non
         "ssh_args = -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=15\n"
     )
     for name, role in roles.items():
-        (folder / f"{name}.yml").write_text(
-            "- hosts: gpu\n  become: true\n  gather_facts: false\n"
-            f"  roles: [provision.gpu.{role}]\n"
-        )
+        (folder / f"{name}.yml").write_text(one_role(role, "gpu"), "utf-8")
 
 
 def tasks_of(play: Mapping[str, Any]) -> list[dict[str, Any]]:

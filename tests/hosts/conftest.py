@@ -25,6 +25,7 @@ from provision import locallab
 from provision.errors import MachineError
 from provision.locallab.machine import cache_directory
 from provision.locallab.vm import needs
+from tests.collection import one_role
 from tests.ground import Site, serve
 
 HERE = Path(__file__).parent
@@ -166,11 +167,7 @@ class Project:
         """
         inventory = self.path / "reached.yml"
         inventory.write_text(yaml.safe_dump(self.lab.inventory("gpu")), "utf-8")
-        play = {
-            "hosts": "gpu", "become": True, "gather_facts": False,
-            "roles": [f"provision.gpu.{role}"], "vars": variables,
-        }  # fmt: skip
-        (self.path / "alone.yml").write_text(yaml.safe_dump([play]), "utf-8")
+        (self.path / "alone.yml").write_text(one_role(role, "gpu", **variables), "utf-8")
         done = self.playbook(book="alone.yml", inventory=inventory.name)
         assert done.returncode == 0, done.stdout[-9000:] + done.stderr
         return done.stdout

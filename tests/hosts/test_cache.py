@@ -23,7 +23,7 @@ from cached_lab import CACHE, PORT
 from conftest import NEWEST, Project, over_ssh
 
 from provision import locallab
-from tests.collection import own_project
+from tests.collection import one_role, own_project
 from tests.ground import deb, repository
 from tests.ground.server import Authority, WebServer, bridge_address
 
@@ -178,11 +178,7 @@ def book(url: str) -> str:
         "artifact_cache_wheel_urls": [],
         "artifact_cache_contents": contents,
     }
-    play = {
-        "hosts": "gpu_cache", "become": True, "gather_facts": False, "vars": options,
-        "roles": ["provision.gpu.artifact_cache"],
-    }  # fmt: skip
-    return yaml.safe_dump([play])
+    return one_role("artifact_cache", "gpu_cache", **options)
 
 
 def changed(done: subprocess.CompletedProcess[str]) -> int:

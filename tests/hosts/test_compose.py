@@ -18,6 +18,7 @@ import pytest
 from toolkit_host import Host, started
 
 from provision.errors import MachineError
+from tests.collection import one_role
 from tests.ground import workspace_image
 
 pytestmark = [pytest.mark.slow]
@@ -89,9 +90,7 @@ def workspace(host: Host) -> subprocess.CompletedProcess[str]:
         "gpu_workspace_image_sha256": workspace_image.sha256(image),
     }
     play = Path(host.directory / "workspaces.yml")
-    play.write_text(
-        "- {hosts: gpu, become: true, gather_facts: false, roles: [provision.gpu.gpu_workspace]}\n"
-    )
+    play.write_text(one_role("gpu_workspace", "gpu"), "utf-8")
     return subprocess.run(
         [
             str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.yml",

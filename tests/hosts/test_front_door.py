@@ -27,6 +27,8 @@ from conftest import BIN
 from docked import docked
 from test_workspaces import TOKEN, Shared
 
+from tests.collection import one_role
+
 pytestmark = [pytest.mark.slow]
 # Rules of the preflight that something here trips: docs/mutants.md.
 TRIPS = ("front-door-port", "front-door-site")
@@ -354,11 +356,8 @@ def test_a_board_is_seen_by_who_is_logged_in_and_by_nobody_else(doored: Doored) 
     doored.root("sh", "-c", BOARD)
     noted = json.loads(doored.root("cat", "/etc/gpu-front-door/door.json"))["settings"]
     noted["people"][0]["tensorboard_port"] = 6801
-    book = doored.path / "door.yml"
-    play = {"hosts": "gpu_hosts", "become": True, "gather_facts": False}
-    play |= {"roles": ["provision.gpu.gpu_front_door"]}
-    play["vars"] = {"gpu_front_door_people": noted["people"]}
-    book.write_text(json.dumps([play]), "utf-8")
+    play = one_role("gpu_front_door", "gpu_hosts", gpu_front_door_people=noted["people"])
+    (doored.path / "door.yml").write_text(play, "utf-8")
     done = doored.playbook(book="door.yml")
     assert done.returncode == 0, done.stdout[-4000:]
     status, text, where = doored.get("/ada/tensorboard/")

@@ -163,6 +163,7 @@ SLOW = pytest.mark.slow
         pytest.param("cuda", marks=SLOW),
         pytest.param("nvidia_container_toolkit", marks=SLOW),
         pytest.param("gpu_workspace", marks=SLOW),
+        pytest.param("gpu_front_door", marks=SLOW),
         pytest.param("gpu_serving", marks=SLOW),
         pytest.param("slurm", marks=SLOW),
         pytest.param("tensorflow", marks=SLOW),

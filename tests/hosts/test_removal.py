@@ -14,6 +14,7 @@ from conftest import Project, bare_hosts
 
 from provision.locallab import cudnn_archive
 from provision.locallab.machine import cache_directory
+from tests.collection import one_role
 
 pytestmark = [pytest.mark.slow]
 
@@ -87,13 +88,7 @@ def test_what_was_installed_goes_and_what_was_there_stays(host: Project) -> None
     refused = host.provision("apply", "-i", "lab", "--tags", SMALL, *ABSENT)
     assert refused.returncode == 4, refused.stdout + refused.stderr
     assert "needy is installed and needs libcuda1, wished away" in refused.stdout
-    book = {
-        "hosts": "all",
-        "become": True,
-        "gather_facts": False,
-        "roles": ["provision.gpu.nvidia_driver"],
-    }
-    (host.path / "alone.yml").write_text(json.dumps([book]), "utf-8")
+    (host.path / "alone.yml").write_text(one_role("nvidia_driver"), "utf-8")
     refused = host.playbook("-e", "nvidia_driver_state=absent", book="alone.yml")
     assert refused.returncode != 0
     assert "apt would change needy as well" in refused.stdout, refused.stdout

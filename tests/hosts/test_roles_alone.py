@@ -7,6 +7,8 @@ import json
 import pytest
 from conftest import Project
 
+from tests.collection import one_role
+
 # In an order in which none can lean on an earlier one: the driver and CUDA come last.
 PROOF = {
     "gpu_env": ("cat /etc/profile.d/provision-gpu.sh", "XLA_FLAGS"),
@@ -22,9 +24,7 @@ PROOF = {
 
 
 def write_book(project: Project, role: str) -> None:
-    (project.path / "alone.yml").write_text(
-        f"- hosts: all\n  become: true\n  gather_facts: false\n  roles: [provision.gpu.{role}]\n"
-    )
+    (project.path / "alone.yml").write_text(one_role(role), "utf-8")
 
 
 @pytest.mark.parametrize("role", PROOF)

@@ -5,10 +5,10 @@ On one host that is bare at first; the tests build upon each other.
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from conftest import Project, bare_hosts
+
+from tests.collection import one_role
 
 pytestmark = [pytest.mark.slow]
 
@@ -43,13 +43,7 @@ def apply(host: Project, *arguments: str) -> tuple[int, str]:
 
 
 def alone(host: Project, role: str, *arguments: str) -> str:
-    book = {
-        "hosts": "all",
-        "become": True,
-        "gather_facts": False,
-        "roles": [f"provision.gpu.{role}"],
-    }
-    (host.path / "alone.yml").write_text(json.dumps([book]), "utf-8")
+    (host.path / "alone.yml").write_text(one_role(role), "utf-8")
     done = host.playbook(*arguments, book="alone.yml")
     assert done.returncode != 0, done.stdout
     return done.stdout

@@ -1,9 +1,9 @@
 """Every public option of every role runs on a host at another value than its default.
 
 The scenarios `options`, `options_desktop` and, for their own roles, `nvidia_container_toolkit`,
-`gpu_workspace`, `gpu_serving` and `slurm` are where: this test computes from the Python roles what
-they must set, so an option added tomorrow is missing here tomorrow. An option that can have no
-meaning on a local host stands in left_out.yml with its reason.
+`gpu_workspace`, `gpu_front_door`, `gpu_serving` and `slurm` are where: this test computes from the
+Python roles what they must set, so an option added tomorrow is missing here tomorrow. An option
+that can have no meaning on a local host stands in left_out.yml with its reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from provision.roles import all_options
 MOLECULE = Path(__file__).parents[2] / "molecule"
 SCENARIOS = (
     *("options", "options_desktop", "nvidia_container_toolkit", "gpu_workspace", "gpu_serving"),
-    "slurm",
+    *("gpu_front_door", "slurm"),
 )
 PUBLIC = {name: option for name, option in all_options().items() if option.public}
 
