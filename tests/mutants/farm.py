@@ -203,9 +203,9 @@ class Farm:
         target: Target,
         mutants: list[mutator.Mutant],
         jobs: int,
-        told: Callable[[mutator.Mutant, int, str], None],
+        on_result: Callable[[mutator.Mutant, int, str], None],
     ) -> None:
-        self.target, self.mutants, self.jobs, self.told = target, mutants, jobs, told
+        self.target, self.mutants, self.jobs, self.on_result = target, mutants, jobs, on_result
         self.temporary = tempfile.mkdtemp(prefix="provision-mutants-")
         self.noticed: collections.Counter[str] = collections.Counter()
         self.order = Order(self.noticed)
@@ -239,7 +239,7 @@ class Farm:
                 waiting.append((mutant, False))
             else:
                 self.noticed[test] += 1
-                self.told(mutant, status, test)
+                self.on_result(mutant, status, test)
 
     def fork(
         self, session: pytest.Session, mutant: mutator.Mutant | None, *, quick: bool
@@ -304,9 +304,12 @@ class Farm:
 
 
 def tried(
-    target: Target, mutants: list[mutator.Mutant], jobs: int, told: Callable[[int, int, str], None]
+    target: Target,
+    mutants: list[mutator.Mutant],
+    jobs: int,
+    on_result: Callable[[int, int, str], None],
 ) -> None:
-    """Tries these faults of one file; `told` hears of each: its place in the list, status, test.
+    """Tries these faults of one file; `on_result` gets each: its place in the list, status, test.
 
     A process of its own, so that the next file finds nothing imported.
     """
@@ -331,7 +334,7 @@ def tried(
     os.close(writer)
     with os.fdopen(reader, encoding="utf-8") as pipe:
         for line in pipe:
-            told(*json.loads(line))
+            on_result(*json.loads(line))
     _, ended = os.waitpid(pid, 0)
     if os.waitstatus_to_exitcode(ended) != 0:
         raise RuntimeError(f"the tests of {target.path} could not be run")

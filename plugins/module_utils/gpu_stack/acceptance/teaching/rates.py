@@ -54,7 +54,7 @@ class Rates:
         # {(like, figure): values}: this acceptance's, and the last of cards that are not in it.
         self._fleet: dict[tuple[str, str], list[float]] = {}
         # The lesson of all like cards: {(like, figure, unit, better): Lesson or None}.
-        self._known: dict[tuple[str, str, str, str], Any] = {}
+        self._fleet_lessons: dict[tuple[str, str, str, str], Any] = {}
         here = {subject.id for subject in present}
         last: dict[tuple[str, str, str], float] = {}
         believed = [entry for entry in earlier if entry.good and entry.time < now]
@@ -103,7 +103,7 @@ class Rates:
 
     def _like(self, subject: Any, figure: dict[str, Any]) -> Any:
         key = (subject.like, figure["name"], figure["unit"], figure["better"])
-        if key not in self._known:
+        if key not in self._fleet_lessons:
             values = self._fleet[subject.like, figure["name"]]
             limit = bounds.bound(values, _ordinary(figure)[0], figure["better"])
             why = "the median of {0} like {1} is {2}".format(
@@ -111,8 +111,8 @@ class Rates:
                 "hosts" if subject.gpu is None else "cards",
                 number(median(values)),
             )
-            self._known[key] = None if limit is None else Lesson(limit, FLEET, why)
-        return self._known[key]
+            self._fleet_lessons[key] = None if limit is None else Lesson(limit, FLEET, why)
+        return self._fleet_lessons[key]
 
     def _before(self, subject: Any, figure: dict[str, Any]) -> Any:
         values = self._past.get((subject.id, subject.like, figure["name"]), [])[-LAST:]
