@@ -101,7 +101,7 @@ def code_mutants(only: str | None, jobs: int, waivers: dict[tuple[Any, ...], str
         mutants = [
             mutant
             for mutant in target.mutants()
-            if only in (None, mutant.function, target.file.stem)
+            if only in (None, mutant.function, target.file.stem, target.path)
         ]
         if not mutants:
             continue
@@ -136,12 +136,15 @@ def code_mutants(only: str | None, jobs: int, waivers: dict[tuple[Any, ...], str
 
         farm.tried(target, mutants, jobs, record)
         rows += [results[index] for index in sorted(results)]
-        shown = ", ".join(f"{counts[name]} {name}" for name in (*RESULTS[1:], "waived", "alive"))
+        counted = ", ".join(f"{counts[name]} {name}" for name in (*RESULTS[1:], "waived", "alive"))
         clear = "\r\033[K" if sys.stdout.isatty() else ""
-        print(f"{clear}{target.path}: {len(mutants)} faults: {shown}", flush=True)
+        print(f"{clear}{target.path}: {len(mutants)} faults: {counted}", flush=True)
+        for row in rows[-len(mutants) :]:
+            if row["result"] == "alive":
+                print(shown(row), flush=True)
     print(f"code: {len(rows)} faults in {time.monotonic() - started:.0f} s")
     if only is not None:
-        unused = {k: v for k, v in unused.items() if only in (k[1], Path(k[0]).stem)}
+        unused = {k: v for k, v in unused.items() if only in (k[0], k[1], Path(k[0]).stem)}
     return rows, sorted(unused)
 
 
@@ -253,7 +256,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--docs", action="store_true", help="write what was tried into docs/mutants.md"
     )
-    parser.add_argument("--only", metavar="NAME", help="faults of this function or file only")
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        help="faults of this function, file (its path) or files (their stem) only",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
     chosen = parser.parse_args(arguments)
     sys.path[:0] = PATHS
@@ -272,8 +279,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     alive = [row for row in code if row["result"] == "alive"]
     for state in missed:
         print(f"  {state['id']}: {state['fact']}: {'; '.join(state['wrong'])}")
-    for row in sorted(alive, key=lambda row: (row["file"], row["line"])):
-        print(shown(row))
     for key in unused:
         print(f"  a waiver that fits no living fault: {dict(zip(KEYS, key, strict=True))}")
     if chosen.json:

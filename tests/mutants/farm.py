@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -226,6 +227,9 @@ class Farm:
 
     def run(self, session: pytest.Session) -> None:
         """All mutants, `jobs` at a time; each one that lives on the quick way goes the long one."""
+        # A collection in a fork would write to each object's header, and so copy the whole heap.
+        gc.collect()
+        gc.freeze()
         waiting = [(mutant, True) for mutant in reversed(self.mutants)]
         running: dict[int, tuple[mutator.Mutant, bool, int]] = {}
         while waiting or running:

@@ -61,6 +61,9 @@ def states() -> Iterator[State]:
     rule, theirs = "slurm-theirs", seen + "theirs"
     words = ("a Slurm that this program did not bring", "/etc/slurm/slurm.conf", "by hand first")
     yield State(rule, "there is another", {theirs: ["/etc/slurm/slurm.conf"]}, words, **here)
+    two = {theirs: ["/etc/slurm/slurm.conf", "/etc/munge/munge.key"]}
+    words = ("is configured here: /etc/slurm/slurm.conf, /etc/munge/munge.key",)
+    yield State(rule, "two of its files", two, words, **here)
     yield State(rule, "there is none", {}, **here)
     rule, release, cgroup = "slurm-release", seen + "release", seen + "cgroup"
     words = ("which Slurm this platform has is not known", "Debian 11, 12 and 13")
@@ -89,5 +92,11 @@ def states() -> Iterator[State]:
     words = ("slurmdbd must be installed", "under 2 running job steps", "state=drain")
     yield State(rule, "packages under jobs", {}, words, **grows)
     yield State(rule, "packages without jobs", {seen + "steps": 0}, **grows)
-    whole = {"found/state/slurm/missing": []}
-    yield State(rule, "no package is missing", whole, **grows)
+    missing = "found/state/slurm/missing"
+    two = {missing: ["slurmdbd", "slurmctld"]}
+    yield State(rule, "two packages under jobs", two, ("slurmdbd, slurmctld must be",), **grows)
+    yield State(rule, "no package is missing", {missing: []}, **grows)
+    stopped = {missing: [], "found/state/slurm/stopped": ["slurmctld"]}
+    yield State(rule, "a service alone", stopped, **grows)
+    dkms = {"base": growing, "only": ("slurm", "dkms")}
+    yield State(rule, "a package of the driver's", stopped, **dkms)

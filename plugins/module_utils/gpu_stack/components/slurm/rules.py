@@ -28,7 +28,7 @@ def slurm_options(facts: Facts, _changes: Changes, _options: Options, _row: Row)
 
 
 def slurm_theirs(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
-    found = _seen(facts).get("theirs") or []
+    found = _seen(facts).get("theirs")
     if not found:
         return []
     return [
