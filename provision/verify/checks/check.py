@@ -77,15 +77,7 @@ class Check:
         if seen.error and self.id != "host.answers":
             return not_applicable("the host did not answer")
         component = self.id.partition(".")[0]
-        # These come from the inventory and are in no lock.
-        if component == "gpu_workspace" and not workspaces(seen):
-            return not_applicable("nobody has a workspace here")
-        if component == "gpu_front_door" and not front_door(seen):
-            return not_applicable("there is no front door here")
-        if component == "gpu_serving" and not seen.options.get("gpu_servings"):
-            return not_applicable("no model is served here")
-        if component == "slurm" and not cluster(seen):
-            return not_applicable("the host belongs to no cluster of Slurm's")
+        # What the inventory alone asks for is in no lock: `only` says who has it.
         unlocked = ("host", "receipt", *registered.UNLOCKED)
         if component not in unlocked and not seen.row.get(component):
             if component in ("cuda", "cudnn") and cuda_as_wheels(seen):

@@ -12,10 +12,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
 import check_states
-from states.checks import gpu_front_door, gpu_serving, gpu_workspace
+from states.checks import gpu_front_door, gpu_serving, gpu_workspace, slurm
 
-# {component: (a good host, what its checks say, a host without it, why it is not asked)}
-GOOD: dict[str, tuple[Callable[[], Any], dict[str, str], Callable[[], Any], str]] = {
+# {component: (a good host, what its checks say, a host without it)}
+GOOD: dict[str, tuple[Callable[[], Any], dict[str, str], Callable[[], Any]]] = {
     "gpu_workspace": (
         gpu_workspace.shared,
         {
@@ -27,7 +27,6 @@ GOOD: dict[str, tuple[Callable[[], Any], dict[str, str], Callable[[], Any], str]
             "limits": "as wished: ada, bob",
         },
         check_states.machine,
-        "nobody has a workspace here",
     ),
     "gpu_front_door": (
         gpu_front_door.doored,
@@ -37,7 +36,6 @@ GOOD: dict[str, tuple[Callable[[], Any], dict[str, str], Callable[[], Any], str]
             "strangers": "refused: /ada/api/status, /ada/tensorboard/, /bob/",
         },
         gpu_workspace.shared,
-        "there is no front door here",
     ),
     "gpu_serving": (
         gpu_serving.served,
@@ -47,24 +45,29 @@ GOOD: dict[str, tuple[Callable[[], Any], dict[str, str], Callable[[], Any], str]
             "strangers": "mnist: 401 without a token",
         },
         gpu_front_door.doored,
-        "no model is served here",
+    ),
+    "slurm": (
+        slurm.clustered,
+        {
+            "answers": "Slurmctld(primary) at gpu01 is UP",
+            "ready": "idle",
+            "gpus": "2 of 2",
+        },
+        check_states.machine,
     ),
 }
 
 
 @pytest.mark.parametrize("component", GOOD)
 def test_a_good_one_passes(component: str) -> None:
-    good, details, _none, _reason = GOOD[component]
-    found = check_states.of_component(component, good())
-    assert {name: (one.result, one.detail) for name, one in found.items()} == {
+    good, details, _without = GOOD[component]
+    verdicts = check_states.of_component(component, good())
+    assert {name: (verdict.result, verdict.detail) for name, verdict in verdicts.items()} == {
         f"{component}.{name}": ("passed", detail) for name, detail in details.items()
     }
 
 
 @pytest.mark.parametrize("component", GOOD)
 def test_where_there_is_none_it_is_not_asked(component: str) -> None:
-    _good, details, none, reason = GOOD[component]
-    assert check_states.of_component(component, none()) == {}
-    check = check_states.BY_ID[f"{component}.{next(iter(details))}"]
-    one = check(check_states.seen_of(none()))
-    assert (one.result, one.detail) == ("not_applicable", reason)
+    _good, _details, without = GOOD[component]
+    assert check_states.of_component(component, without()) == {}
