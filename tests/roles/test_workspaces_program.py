@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -1293,6 +1294,29 @@ def test_all_are_on_one_network_that_is_made_once(machine: Machine) -> None:
     docker.connect()
     (made,) = machine.told("docker", "--host", docker_words.SOCKET, "network", "create")
     assert made[-3:] == ["--opt", "com.docker.network.bridge.enable_icc=false", "gpu-workspaces"]
+
+
+def test_nobody_but_root_can_hold_up_who_makes_the_network(machine: Machine) -> None:
+    """flock(2) asks for no more than that a file can be read."""
+    docker.connect()
+    modes = {path.name: path.stat().st_mode & 0o077 for path in _state(machine).iterdir()}
+    assert modes == {".network.lock": 0}
+
+
+def test_a_turn_that_does_not_come_is_not_waited_for(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker.connect()
+    monkeypatch.setattr(docker, "STARTS", 0.2)
+    with (_state(machine) / ".network.lock").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(places.RefusedError, match=r"another workspace's start has held .*lock"):
+            docker.connect()
+    docker.connect()
+
+
+def _state(machine: Machine) -> Path:
+    return machine.root / places.STATE.lstrip("/")
 
 
 @pytest.mark.parametrize(

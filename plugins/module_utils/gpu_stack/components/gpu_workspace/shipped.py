@@ -28,7 +28,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/docker.py": (
         0o644,
-        "d2449dafe53182beed7de831cccf0d7d6c871d985c9bea3768d2940815a8371e",
+        "a862e5bf9acc272305f2a2d6fb4014d5d7c381fe0e54c3368ea38906eb5148a8",
     ),
     "/usr/local/lib/gpu-workspace/program/docker_words.py": (
         0o644,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
+import time
 
 from . import docker_words, files, places, programs
+
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from typing import Iterator
 
 APART = "com.docker.network.bridge.enable_icc=false"
 # docker answers nobody while it makes or removes a container; without an overlay it copies the
@@ -59,8 +65,31 @@ def connect() -> None:
     once take turns.
     """
     os.makedirs(files.inside(places.STATE), mode=0o755, exist_ok=True)
-    with open(files.inside(places.STATE + "/.network"), "w", encoding="utf-8") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
+    with _turn(files.inside(places.STATE + "/.network.lock")):
         if not network():
             words = ("--driver", "bridge", "--label", places.LABEL, "--opt", APART, places.NETWORK)
             programs.must(answer("network", "create", *words), "docker network create")
+
+
+@contextlib.contextmanager
+def _turn(path: str) -> Iterator[None]:
+    """Holds a lock. RefusedError where another start has it for too long.
+
+    Root alone can open the file: who can read one can lock it, and no workspace would start.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        until = time.monotonic() + STARTS
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise places.RefusedError(
+                        f"another workspace's start has held {path} for {STARTS} s"
+                    ) from None
+                time.sleep(0.1)
+        yield
+    finally:
+        os.close(handle)
