@@ -32,7 +32,7 @@ class Slurm:
     def __init__(self, shown: str = said.IDLE, smi: str = "", log: str = "") -> None:
         self.shown, self.log = shown, log
         self.smi = smi or "2, GPU-aa\n3, GPU-bb\n"
-        self.work = ""
+        self.work, self.jobs = "", ""
         self.updates: list[list[str]] = []
 
     def __call__(self, argv: list[str], _patience: float) -> tuple[int, str, str]:
@@ -45,6 +45,10 @@ class Slurm:
             return 0, "", ""
         if argv[:2] == ["scontrol", "listpids"]:
             return 0, said.LISTPIDS, ""
+        if argv[0] == "squeue":
+            assert argv[-2:] == ["--format", "%A"]
+            assert "COMPLETING" not in argv[argv.index("--states") + 1]
+            return 0, self.jobs, ""
         if argv[0] in ("journalctl", "dmesg"):
             return 0, self.log, ""
         raise AssertionError(argv)
@@ -244,6 +248,19 @@ def test_what_a_prolog_drained_is_taken_back_when_nobody_is_there(processes: Pro
     slurm = Slurm(said.OF_PROLOG)
     assert health.check(SETTINGS, slurm).startswith("drained already: pid 5441 of ")
     processes.end(5441)
+    assert health.check(SETTINGS, slurm) == "taken back"
+
+
+def test_what_a_job_has_left_keeps_the_node_drained(processes: Processes) -> None:
+    """Its cgroup is there for as long as its process is, whatever became of the job."""
+    processes.add(41, 3, "0::/system.slice/slurmstepd.scope/job_4/step_0/user/task_0\n")
+    slurm = Slurm()
+    assert job.epilog(said.PROLOG, SETTINGS, slurm, settled=0)
+    slurm = Slurm(said.OF_PROLOG.replace("prolog", "epilog"))
+    slurm.jobs = "5\n"
+    assert health.check(SETTINGS, slurm).startswith("drained already: pid 41 of ")
+    assert slurm.updates == []
+    slurm.jobs = "4\n5\n"
     assert health.check(SETTINGS, slurm) == "taken back"
 
 

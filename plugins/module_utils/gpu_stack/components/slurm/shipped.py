@@ -20,7 +20,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/health.py": (
         0o644,
-        "a64ec716f817c615f5a6d352f854211f23cefc31171b962ebab5c40517a0cecd",
+        "7aa4aaf22f4ff21f4adef0bd7d19a1448621cab1adc0b9a953ae995fc8d3cbb9",
     ),
     "/usr/local/lib/gpu-slurm/program/job.py": (
         0o644,
@@ -32,7 +32,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/node.py": (
         0o644,
-        "f257958048097fce2d73c4b1f0c2e6ef3780da95261259a78f58ff097abfa28b",
+        "4096ded39470ef308e50edfa8ef4a91e582dee4d551d7b516cfdff18d47a4225",
     ),
     "/usr/local/lib/gpu-slurm/program/programs.py": (
         0o644,

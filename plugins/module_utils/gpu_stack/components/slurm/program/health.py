@@ -41,7 +41,7 @@ def check(settings: dict[str, Any], call: Call = programs.call) -> str:
     # Asked only where it was the reason: to look at all processes takes its time.
     seen = node.look(name, call)
     if seen["kind"] in (words.PROLOG, words.EPILOG):
-        strangers = [entry for entry in gpus.holders(settings["gpus"], call) if not entry["job"]]
+        strangers = _strangers(settings, call)
         if strangers:
             return "drained already: " + gpus.said(strangers[0])
         kinds += [words.PROLOG, words.EPILOG]
@@ -50,3 +50,12 @@ def check(settings: dict[str, Any], call: Call = programs.call) -> str:
     if os.path.lexists(node.RUNS):
         return "well, but a run has the node for itself"
     return "taken back" if node.lift(name, *kinds, call=call)["done"] else "well"
+
+
+def _strangers(settings: dict[str, Any], call: Call) -> list[dict[str, Any]]:
+    """Who holds the GPUs and is of no job that is at work: what a job has left is of none."""
+    found = gpus.holders(settings["gpus"], call)
+    if any(entry["job"] for entry in found):
+        alive = node.at_work(settings["node"], call)
+        found = [entry for entry in found if entry["job"] not in alive]
+    return found

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SETTINGS = "/etc/provision-slurm/node.json"
 # What a run has noted while it has the node for itself; of a killed one too.
 RUNS = "/var/lib/provision/slurm-drain.json"
+BEFORE_THEIR_END = "RUNNING,SUSPENDED,CONFIGURING,STOPPED"
 # scontrol and squeue give slurmctld up after nine seconds.
 PATIENCE = 20.0
 
@@ -54,12 +55,24 @@ def look(name: str, call: Call = programs.call) -> dict[str, Any]:
 
 def jobs(name: str, call: Call = programs.call) -> list[dict[str, str]]:
     """The jobs that are on the node, also those that are ending. Raises SilentError."""
-    states = "RUNNING,COMPLETING,SUSPENDED,CONFIGURING,STOPPED"
+    states = BEFORE_THEIR_END + ",COMPLETING"
     argv = ["squeue", "--noheader", "--nodelist", name, "--states", states]
     code, out, error = call([*argv, "--format", words.JOBS], PATIENCE)
     if code:
         raise SilentError(error.strip()[:300] or "squeue says nothing")
     return words.jobs(out)
+
+
+def at_work(name: str, call: Call = programs.call) -> set[str]:
+    """The numbers of the jobs that are on the node, as cgroups have them, without those that end.
+
+    Raises SilentError.
+    """
+    argv = ["squeue", "--noheader", "--nodelist", name, "--states", BEFORE_THEIR_END]
+    code, out, error = call([*argv, "--format", "%A"], PATIENCE)
+    if code:
+        raise SilentError(error.strip()[:300] or "squeue says nothing")
+    return set(out.split())
 
 
 def drain(name: str, kind: str, why: str, call: Call = programs.call) -> dict[str, Any]:
