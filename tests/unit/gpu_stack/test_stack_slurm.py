@@ -128,6 +128,13 @@ def test_services_that_do_not_run_are_named(host: Host) -> None:
     ]
 
 
+def test_a_service_that_a_killed_run_has_not_restarted_is_named(host: Host) -> None:
+    slurm_host.noted(host, part=PART, unread=["munge", "slurmctld"])
+    assert plan(host) == [
+        ("munge.service", "as before", "restarted", "a run was cut off before that")
+    ]
+
+
 def test_a_host_with_a_gpu_less_is_named(host: Host) -> None:
     host.remove("/dev/nvidia1")
     (change,) = plan(host)

@@ -21,6 +21,11 @@ SETTINGS = {
     "cluster": "gpu", "controller": "gpu01", "partitions": [], "default_time": "1:00:00",
     "max_time": "1:00:00", "accounting": False, "health_interval": 300, "extra": [],
 }  # fmt: skip
+OPTIONS = {
+    **{f"slurm_{word}": SETTINGS[word] for word in SETTINGS}, "slurm_accounting": True,
+    "slurm_host": {"name": "gpu01", "address": "10.0.0.1", "controller_address": "10.0.0.1"},
+}  # fmt: skip
+START = services.start
 RELEASE = "slurm-wlm 22.05.8"
 PLACES = ("PLACE", "NOTED", "KEPT_KEY", "FORMER_KEY", "PARTS", "SLURM_CONF", "GRES_CONF")
 
@@ -134,6 +139,31 @@ def test_what_somebody_has_written_is_kept(place: Path) -> None:
     assert Path(paths.SLURM_CONF + ".save").read_text() == edited
 
 
+class KilledError(BaseException):
+    """The run ends here, as by a power cut."""
+
+
+def test_a_run_that_was_killed_before_slurmctld_was_restarted_is_cured(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are as wished then, and slurmctld runs by what it read before."""
+    controller.admitted("gpu02", [given(PART)], "")
+    started: list[tuple[str, bool]] = []
+
+    def start(unit: str, changed: bool) -> None:
+        started.append((unit, changed))
+        if len(started) == 1:
+            raise KilledError
+
+    monkeypatch.setattr(services, "start", start)
+    with pytest.raises(KilledError):
+        controller.admitted("gpu03", [given(OTHER)], "")
+    assert controller.admitted("gpu03", [given(OTHER)], "")["changed"]
+    assert started == [("slurmctld", True)] * 2
+    assert not controller.admitted("gpu03", [given(OTHER)], "")["changed"]
+    assert len(started) == 2
+
+
 # munge's key
 
 
@@ -167,6 +197,30 @@ def test_somebodys_key_is_kept_and_comes_back(munge: Path) -> None:
     assert munge.read_bytes() == b"theirs" * 10
     # It is theirs now: nothing is changed again.
     assert not key.restore()
+
+
+def test_a_run_that_was_killed_before_munge_was_restarted_is_cured(
+    munge: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    munge.unlink()
+    started: list[tuple[str, ...]] = []
+
+    def systemctl(*words: str) -> None:
+        started.append(words)
+        if len(started) == 2:
+            raise KilledError
+
+    monkeypatch.setattr(services, "start", START)
+    monkeypatch.setattr(services, "systemctl", systemctl)
+    monkeypatch.setattr(controller.accounting, "bring", lambda *_words: None)
+    with pytest.raises(KilledError):
+        controller.present(OPTIONS)
+    controller.present(OPTIONS)
+    assert [words for words in started if "munge" in words] == [
+        ("enable", "munge"), ("restart", "munge"), ("enable", "munge"), ("restart", "munge"),
+    ]  # fmt: skip
+    controller.present(OPTIONS)
+    assert started[-1] == ("start", "munge")
 
 
 def test_the_clusters_key_goes_with_munge(munge: Path) -> None:

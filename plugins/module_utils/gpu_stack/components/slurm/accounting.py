@@ -33,8 +33,9 @@ def bring(host: dict[str, Any], cluster: str) -> None:
     wished = configuration.dbd_conf(host)
     changed = Context().read(paths.DBD_CONF) != wished or not is_slurms(Context())
     if changed:
+        records.begin("slurmdbd")
         records.put(paths.DBD_CONF, wished.encode(), 0o600, (slurm.pw_uid, slurm.pw_gid))
-    services.start("slurmdbd", changed)
+    services.start("slurmdbd", "slurmdbd" in records.unread(Context()))
     _until(["sacctmgr", "-n", "show", "cluster"], "slurmdbd")
     known = run_program(["timeout", "20", "sacctmgr", "-n", "-P", "show", "cluster"]).out
     if cluster not in [line.partition("|")[0] for line in known.splitlines()]:

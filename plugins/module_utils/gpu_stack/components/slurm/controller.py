@@ -53,9 +53,9 @@ def present(options: Options) -> bool:
         _refuse_to_rename(noted, wished, parts)
         _refuse_to_end_jobs(noted, {"settings": wished, "host": host}, parts, parts)
         data = key.kept()
-        changed = not key.is_right(context, records.digest(data))
-        if changed:
+        if not key.is_right(context, records.digest(data)):
             key.install(data)
+        changed = "munge" in records.unread(context)
         services.start("munge", changed)
         former = noted
         noted = records.note(settings=wished, host=host, key=records.digest(data))
@@ -226,6 +226,9 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
     before = {path: context.read(path) for path in wished}
     changed = [path for path in wished if before[path] != wished[path]]
     _save_edits(context, changed)
+    cut_off = "slurmctld" in records.unread(context)
+    if changed:
+        records.begin("slurmctld")
     for path in changed:
         records.put(path, wished[path].encode())
     if bring_accounting:
@@ -233,11 +236,12 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
         accounting.bring(noted["host"], noted["settings"]["cluster"])
     if not parts:
         _note_written(wished, changed)
+        records.have_read("slurmctld")
         return bool(changed)  # slurmctld does not start without a node
     running = services.is_active("slurmctld")
-    if running and not changed:
+    if running and not changed and not cut_off:
         return False
-    small = running and _only_partitions(before, wished)
+    small = running and not cut_off and _only_partitions(before, wished)
     try:
         if not small:
             services.start("slurmctld", True)
@@ -253,6 +257,7 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
             f"slurmctld does not take its new configuration, and has the former one again: {error}"
         ) from error
     _note_written(wished, changed)
+    records.have_read("slurmctld")
     return True
 
 
@@ -286,6 +291,7 @@ def _only_partitions(before: dict[str, str | None], wished: dict[str, str]) -> b
 def _put_back(before: dict[str, str | None]) -> None:
     if any(text is None for text in before.values()):
         return  # there was none
+    records.begin("slurmctld")
     for path, text in before.items():
         records.put(path, (text or "").encode())
     services.start("slurmctld", True)

@@ -43,6 +43,7 @@ def look(context: Context, wished: bool) -> dict[str, Any]:
         key=key.is_right(context, noted.get("key")),
         files=_other_files(context, noted, parts, part),
         stopped=_stopped(context, units),
+        unread=[unit for unit in units if unit in (noted.get("unread") or [])],
         disabled=[unit for unit in units if context.lstat(f"{WANTS}/{unit}.service") is None],
         part=part,
         open=_open_to_jobs(context, part),
@@ -115,6 +116,8 @@ def differences(state: State, options: Options) -> list[tuple[str, Any, Any, str
         changes.append(("munge.key", "another", "the cluster's", "nobody trusts this host"))
     changes += [(f"{unit}.service", "not running", "running", "no job gets here")
                 for unit in state["stopped"]]  # fmt: skip
+    changes += [(f"{unit}.service", "as before", "restarted", "a run was cut off before that")
+                for unit in state.get("unread") or [] if unit not in state["stopped"]]  # fmt: skip
     changes += [(f"{unit}.service", "not enabled", "enabled", "it would end with a reboot")
                 for unit in state["disabled"] if unit not in state["stopped"]]  # fmt: skip
     changes += [("slurmd.service", f"jobs can open {file}", "closed to them", "it is not Slurm's")

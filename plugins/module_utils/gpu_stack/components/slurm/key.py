@@ -16,7 +16,7 @@ from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import paths
-from .records import digest, noted, put
+from .records import begin, digest, noted, put
 
 if TYPE_CHECKING:
     from ...host.context import Result
@@ -138,4 +138,5 @@ def forget() -> None:
 
 def _give(data: bytes) -> None:
     munge = pwd.getpwnam("munge")
+    begin("munge")
     put(paths.MUNGE_KEY, data, 0o400, (munge.pw_uid, munge.pw_gid), folder=0o700)

@@ -64,21 +64,23 @@ def joined(options: Options, given: dict[str, Any]) -> bool:
     data = key.opened(given["sealed"])
     if records.digest(data) != given["digest"]:
         raise RefusalError("the key that came from the controller is not the cluster's")
-    renewed = not key.is_right(context, given["digest"])
-    if renewed:
+    if not key.is_right(context, given["digest"]):
         key.install(data)
+    renewed = "munge" in records.unread(context)
     services.start("munge", renewed)
     wished = files(context, options, part(context, options))
     changed = [path for path in wished if context.read(path) != wished[path]]
     records.make_place()
+    if changed or renewed:
+        records.begin("slurmd")
     for path in changed:
         records.put(path, wished[path].encode())
-    if changed:
+    if "slurmd" in records.unread(context):
         services.systemctl("daemon-reload")
     # As the controller keeps it, which may differ a little from what this host has just said.
     other = records.noted(context).get("part") != given["part"]
     open_ones = jobs_devices.opened(hardware.closed(given["part"]))
-    done = bool(changed or renewed or other or open_ones)
+    done = bool("slurmd" in records.unread(context) or other or open_ones)
     stopped = not services.is_active("slurmd")
     services.start("slurmd", done)
     records.note(key=given["digest"], part=given["part"], cluster=options["slurm_cluster"])

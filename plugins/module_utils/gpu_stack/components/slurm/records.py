@@ -24,6 +24,11 @@ def noted(context: Context) -> dict[str, Any]:
     return mapping.of(context.read(paths.NOTED)) or {}
 
 
+def unread(context: Context) -> set[str]:
+    """The services that may not have read yet what a run has written for them."""
+    return set(noted(context).get("unread") or [])
+
+
 def parts(context: Context) -> list[dict[str, Any]]:
     """The parts of the cluster's hosts, by their names; the controller alone has them."""
     found = []
@@ -75,6 +80,26 @@ def note(**values: Any) -> dict[str, Any]:
     known = dict(noted(Context()), **values)
     put(paths.NOTED, _text(known), 0o600)
     return known
+
+
+def begin(*units: str) -> None:
+    """Notes that what these services read is about to be another.
+
+    A run may be killed before it has restarted them: what is on the disk is as wished then, and
+    nobody sees that they run with what they read before.
+    """
+    from ...host.context import Context
+
+    note(unread=sorted({*unread(Context()), *units}))
+
+
+def have_read(*units: str) -> None:
+    """Notes that these services have read what is there."""
+    from ...host.context import Context
+
+    left = sorted(unread(Context()) - set(units))
+    if left != sorted(unread(Context())):
+        note(unread=left)
 
 
 def keep_part(part: dict[str, Any]) -> None:

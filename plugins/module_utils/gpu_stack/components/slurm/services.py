@@ -6,6 +6,7 @@ import time
 
 from ...host.context import run_program
 from ...host.refusal import RefusalError
+from . import records
 
 
 def systemctl(*words: str) -> None:
@@ -35,6 +36,8 @@ def start(unit: str, changed: bool) -> None:
     """Enabled and running; restarted where what it reads has changed."""
     systemctl("enable", unit)
     systemctl("restart" if changed else "start", unit)
+    if changed:
+        records.have_read(unit)
 
 
 def answers(patience: float) -> bool:
