@@ -127,6 +127,25 @@ def test_parts_that_slurmctld_does_not_take_are_not_kept(
     assert kept() == before
 
 
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [("GRES_CONF", "and has the former one again: "), ("SLURM_CONF", "and had none before: ")],
+)
+def test_a_file_that_was_missing_keeps_nothing_from_being_restored(
+    place: Path, monkeypatch: pytest.MonkeyPatch, missing: str, said: str
+) -> None:
+    controller.admitted("gpu02", [given(PART)], "")
+    conf, removed = Path(paths.SLURM_CONF), Path(getattr(paths, missing))
+    former = conf.read_text()
+    removed.unlink()
+    monkeypatch.setattr(services, "answers", lambda _patience: False)
+    with pytest.raises(RefusalError, match=said):
+        controller.admitted("gpu03", [given(OTHER)], "")
+    if missing == "GRES_CONF":
+        assert conf.read_text() == former
+        assert not removed.exists()
+
+
 def test_what_somebody_has_written_is_kept(place: Path) -> None:
     controller.admitted("gpu02", [given(PART)], "")
     conf = Path(paths.SLURM_CONF)

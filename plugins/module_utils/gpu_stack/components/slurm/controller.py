@@ -6,6 +6,7 @@ on in their own daemons while slurmctld is restarted; what would end one is refu
 
 from __future__ import annotations
 
+import os
 import re
 import time
 
@@ -252,9 +253,9 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
         if answer.rc and small:
             raise RefusalError("scontrol reconfigure: " + answer.err.strip()[-300:])
     except RefusalError as error:
-        _put_back({path: before[path] for path in changed})
+        again = _put_back({path: before[path] for path in changed})
         raise RefusalError(
-            f"slurmctld does not take its new configuration, and has the former one again: {error}"
+            f"slurmctld does not take its new configuration, and {again}: {error}"
         ) from error
     _note_written(wished, changed)
     records.have_read("slurmctld")
@@ -288,10 +289,15 @@ def _only_partitions(before: dict[str, str | None], wished: dict[str, str]) -> b
     return rest[0] == rest[1]
 
 
-def _put_back(before: dict[str, str | None]) -> None:
-    if any(text is None for text in before.values()):
-        return  # there was none
+def _put_back(before: dict[str, str | None]) -> str:
+    """Restores these files, and removes those that were not there; in words what slurmctld has."""
+    if before.get(paths.SLURM_CONF, "") is None:
+        return "had none before"
     records.begin("slurmctld")
     for path, text in before.items():
-        records.put(path, (text or "").encode())
+        if text is None:
+            os.unlink(path)
+        else:
+            records.put(path, text.encode())
     services.start("slurmctld", True)
+    return "has the former one again"
