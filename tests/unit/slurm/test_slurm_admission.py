@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.components.slurm import controller, key, paths, records, services
+from gpu_stack.components.slurm import (
+    absent,
+    configuration,
+    controller,
+    key,
+    paths,
+    records,
+    services,
+)
 from gpu_stack.host.context import Result
 from gpu_stack.host.refusal import RefusalError
 
@@ -25,16 +33,32 @@ OPTIONS = {
     **{f"slurm_{word}": SETTINGS[word] for word in SETTINGS}, "slurm_accounting": True,
     "slurm_host": {"name": "gpu01", "address": "10.0.0.1", "controller_address": "10.0.0.1"},
 }  # fmt: skip
+HOST = {"hostname": "ctl", "address": "10.0.0.1"}
 START = services.start
 RELEASE = "slurm-wlm 22.05.8"
-PLACES = ("PLACE", "NOTED", "KEPT_KEY", "FORMER_KEY", "PARTS", "SLURM_CONF", "GRES_CONF")
+PLACES = (
+    "PLACE",
+    "NOTED",
+    "KEPT_KEY",
+    "FORMER_KEY",
+    "PARTS",
+    "FOLDER",
+    "SLURM_CONF",
+    "GRES_CONF",
+    "CGROUP_CONF",
+    "DBD_CONF",
+    "SLURMD_DROP_IN",
+    "MUNGE_KEY",
+)
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A controller's files in a folder, with gpu02 as its node; slurmctld takes all."""
-    for name in (*PLACES, "CGROUP_CONF", "MUNGE_KEY"):
+    for name in PLACES:
         monkeypatch.setattr(paths, name, str(tmp_path) + getattr(paths, name))
+    handed_out = (paths.SLURM_CONF, paths.GRES_CONF, paths.CGROUP_CONF)
+    monkeypatch.setattr(paths, "HANDED_OUT", handed_out)
     monkeypatch.setattr(os, "fchown", lambda *_words: None)
     monkeypatch.setattr(services, "is_active", lambda _unit: True)
     monkeypatch.setattr(services, "start", lambda *_words: None)
@@ -42,8 +66,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(services, "complaint", lambda _unit: "no such thing")
     monkeypatch.setattr(controller, "run_program", programs)
     monkeypatch.setattr(key, "sealed", lambda _certificate: "sealed")
-    host = {"hostname": "ctl", "address": "10.0.0.1"}
-    records.note(settings=SETTINGS, host=host, key="digest")
+    records.note(settings=SETTINGS, host=HOST, key="digest")
     records.keep_part(PART)
     return tmp_path
 
@@ -158,6 +181,35 @@ def test_what_somebody_has_written_is_kept(place: Path) -> None:
     assert Path(paths.SLURM_CONF + ".save").read_text() == edited
 
 
+def test_what_somebody_has_written_twice_is_kept_twice(place: Path) -> None:
+    controller.admitted("gpu02", [given(PART)], "")
+    conf, kept_there = Path(paths.SLURM_CONF), []
+    for edit in ("KillWait=60\n", "KillWait=90\n"):
+        kept_there.append(conf.read_text() + edit)
+        conf.write_text(kept_there[-1])
+        controller.admitted("gpu02", [given(PART)], "")
+    saved = [conf.with_name(f"slurm.conf.save{more}").read_text() for more in (".~1~", "")]
+    assert saved == kept_there
+
+
+def test_what_somebody_has_written_outlives_slurm(
+    munge: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(absent, "check", lambda *_words: None)
+    monkeypatch.setattr(absent, "run_program", programs)
+    monkeypatch.setattr(absent.node_files, "remove", lambda _context: None)
+    monkeypatch.setattr(services, "systemctl", lambda *_words: None)
+    controller.admitted("gpu02", [given(PART)], "")
+    records.put(paths.DBD_CONF, configuration.dbd_conf(HOST).encode() + b"PurgeJobAfter=1month\n")
+    edited = Path(paths.SLURM_CONF).read_text() + "KillWait=60\n"
+    Path(paths.SLURM_CONF).write_text(edited)
+    absent.remove([])
+    folder = Path(paths.FOLDER)
+    assert sorted(os.listdir(folder)) == ["slurm.conf.save", "slurmdbd.conf.save"]
+    assert (folder / "slurm.conf.save").read_text() == edited
+    assert "PurgeJobAfter" in (folder / "slurmdbd.conf.save").read_text()
+
+
 class KilledError(BaseException):
     """The run ends here, as by a power cut."""
 
@@ -204,6 +256,7 @@ def munge(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def bring(data: bytes) -> None:
     key.install(data)
+    records.have_read("munge")
     records.note(key=records.digest(data))
 
 
@@ -214,6 +267,7 @@ def test_somebodys_key_is_kept_and_comes_back(munge: Path) -> None:
     bring(b"next" * 10)
     assert key.restore()
     assert munge.read_bytes() == b"theirs" * 10
+    records.have_read("munge")
     # It is theirs now: nothing is changed again.
     assert not key.restore()
 
@@ -253,6 +307,27 @@ def test_the_clusters_key_goes_with_munge(munge: Path) -> None:
     Path(paths.PROGRAMS["munge"]).unlink()
     key.forget()
     assert not munge.exists()
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o600])
+def test_a_key_comes_back_whatever_the_mode_of_the_clusters(munge: Path, mode: int) -> None:
+    bring(b"ours" * 10)
+    munge.chmod(mode)
+    assert key.restore()
+    key.forget()
+    assert munge.read_bytes() == b"theirs" * 10
+    assert os.listdir(munge.parent) == ["munge.key"]
+
+
+def test_a_former_key_outlives_the_records_where_another_is_in_its_place(munge: Path) -> None:
+    bring(b"ours" * 10)
+    munge.chmod(0o600)
+    munge.write_bytes(b"third" * 10)
+    assert not key.restore()
+    absent.forget()
+    assert munge.read_bytes() == b"third" * 10
+    assert munge.with_name("munge.key.save").read_bytes() == b"theirs" * 10
+    assert not os.path.exists(paths.PLACE)
 
 
 def test_a_key_that_is_not_the_clusters_stays(munge: Path) -> None:

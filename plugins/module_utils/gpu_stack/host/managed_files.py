@@ -341,14 +341,18 @@ def remove(
 
 
 def _save(real: str) -> None:
-    """Renames a file to NAME.save; one that is there becomes NAME.save.~N~, as of `mv --backup`."""
-    saved = real + SAVED
+    """Renames a file to NAME.save; one that is there becomes NAME.save.~N~."""
+    make_room(real + SAVED)
+    os.rename(real, real + SAVED)
+
+
+def make_room(saved: str) -> None:
+    """Renames what was kept by this name before to NAME.~N~, as of `mv --backup`."""
     if os.path.lexists(saved):
         number = 1
         while os.path.lexists(f"{saved}.~{number}~"):
             number += 1
         os.rename(saved, f"{saved}.~{number}~")
-    os.rename(real, saved)
 
 
 def _remove_empty(context: Context, path: str, gone: list[str], dry: bool) -> bool:

@@ -9,7 +9,7 @@ import shutil
 from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
-from . import jobs, key, node_files, paths, records, services
+from . import configuration, jobs, key, node_files, paths, records, services
 
 if TYPE_CHECKING:
     from typing import Any, Sequence
@@ -70,7 +70,9 @@ def remove(staying: Sequence[str]) -> dict[str, Any]:
     ours = [paths.SLURMD_DROP_IN]
     if noted.get("settings"):
         ours += [*paths.HANDED_OUT, paths.DBD_CONF]
+    written = _written(noted)
     for path in ours:
+        records.save_edit(context, path, written.get(path))
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
     with contextlib.suppress(OSError):
@@ -81,6 +83,17 @@ def remove(staying: Sequence[str]) -> dict[str, Any]:
         services.start("munge", True)
     installed = [name for name in noted.get("brought") or [] if name in _installed()]
     return {"packages": installed}
+
+
+def _written(noted: dict[str, Any]) -> dict[str, str | None]:
+    """{path: digest} of what runs have written here."""
+    texts = {}
+    if noted.get("host"):
+        texts[paths.DBD_CONF] = configuration.dbd_conf(noted["host"])
+    if noted.get("part"):
+        texts[paths.SLURMD_DROP_IN] = configuration.slurmd_drop_in(noted["part"])
+    known: dict[str, str] = noted.get("written") or {}
+    return {**{path: records.digest(texts[path].encode()) for path in texts}, **known}
 
 
 def _installed() -> set[str]:

@@ -34,7 +34,10 @@ def bring(host: dict[str, Any], cluster: str) -> None:
     changed = Context().read(paths.DBD_CONF) != wished or not is_slurms(Context())
     if changed:
         records.begin("slurmdbd")
+        ours = records.noted(Context()).get("written") or {}
+        records.save_edit(Context(), paths.DBD_CONF, ours.get(paths.DBD_CONF))
         records.put(paths.DBD_CONF, wished.encode(), 0o600, (slurm.pw_uid, slurm.pw_gid))
+        records.note_written({paths.DBD_CONF: wished})
     services.start("slurmdbd", "slurmdbd" in records.unread(Context()))
     _until(["sacctmgr", "-n", "show", "cluster"], "slurmdbd")
     known = run_program(["timeout", "20", "sacctmgr", "-n", "-P", "show", "cluster"]).out

@@ -226,7 +226,9 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
     wished = configuration.files(noted, parts)
     before = {path: context.read(path) for path in wished}
     changed = [path for path in wished if before[path] != wished[path]]
-    _save_edits(context, changed)
+    ours = records.noted(context).get("written") or {}
+    for path in changed:
+        records.save_edit(context, path, ours.get(path))
     cut_off = "slurmctld" in records.unread(context)
     if changed:
         records.begin("slurmctld")
@@ -236,7 +238,7 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
         # Its programs read slurm.conf, and slurmctld does not start without it.
         accounting.bring(noted["host"], noted["settings"]["cluster"])
     if not parts:
-        _note_written(wished, changed)
+        records.note_written({path: wished[path] for path in changed})
         records.have_read("slurmctld")
         return bool(changed)  # slurmctld does not start without a node
     running = services.is_active("slurmctld")
@@ -257,25 +259,9 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
         raise RefusalError(
             f"slurmctld does not take its new configuration, and {again}: {error}"
         ) from error
-    _note_written(wished, changed)
+    records.note_written({path: wished[path] for path in changed})
     records.have_read("slurmctld")
     return True
-
-
-def _save_edits(context: Context, changed: Sequence[str]) -> None:
-    """Keeps as NAME.save what somebody has written where a file of ours goes."""
-    ours = records.noted(context).get("written") or {}
-    for path in changed:
-        data = context.read_bytes(path)
-        if data is not None and records.digest(data) != ours.get(path):
-            records.put(path + ".save", data, 0o600)
-
-
-def _note_written(wished: dict[str, str], changed: Sequence[str]) -> None:
-    if changed:
-        known = records.noted(Context()).get("written") or {}
-        new = {path: records.digest(wished[path].encode()) for path in changed}
-        records.note(written={**known, **new})
 
 
 def _only_partitions(before: dict[str, str | None], wished: dict[str, str]) -> bool:

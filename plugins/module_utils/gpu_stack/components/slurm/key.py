@@ -16,7 +16,7 @@ from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import paths
-from .records import begin, digest, noted, put
+from .records import begin, digest, noted, put, save, unread
 
 if TYPE_CHECKING:
     from ...host.context import Result
@@ -120,18 +120,28 @@ def install(data: bytes) -> None:
 
 
 def restore() -> bool:
-    """Gives munge the key back that it had before; returns whether it has another now."""
+    """Gives munge the key back that it had before; returns whether it has to read it.
+
+    One that somebody has put in the cluster's place stays.
+    """
     context = Context()
-    former = context.read_bytes(paths.FORMER_KEY)
-    if former is None or not is_right(context, noted(context).get("key")):
+    former, now = context.read_bytes(paths.FORMER_KEY), context.read_bytes(paths.MUNGE_KEY)
+    if former is None:
         return False
-    _give(former)
-    return True
+    if now != former and digest(now) in (None, noted(context).get("key")):
+        _give(former)
+    return "munge" in unread(context)
 
 
 def forget() -> None:
-    """Takes the cluster's key from a host that has no munge any more."""
+    """Takes the cluster's key from a host that has no munge any more.
+
+    The former key is kept where it did not come back.
+    """
     context = Context()
+    former = context.read_bytes(paths.FORMER_KEY)
+    if former not in (None, context.read_bytes(paths.MUNGE_KEY)):
+        save(paths.MUNGE_KEY, former or b"")
     if not context.exists(paths.PROGRAMS["munge"]) and is_right(context, noted(context).get("key")):
         os.unlink(paths.MUNGE_KEY)
 

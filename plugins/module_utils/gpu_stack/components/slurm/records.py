@@ -65,6 +65,30 @@ def put(
         raise
 
 
+def save_edit(context: Context, path: str, ours: str | None) -> None:
+    """Keeps a file as NAME.save where it is none of ours, by the digest of what a run wrote."""
+    data = context.read_bytes(path)
+    if data is not None and digest(data) != ours:
+        save(path, data)
+
+
+def save(path: str, data: bytes) -> None:
+    """Keeps somebody's bytes as NAME.save; what was kept before stays beside it."""
+    from ...host import managed_files
+
+    managed_files.make_room(path + managed_files.SAVED)
+    put(path + managed_files.SAVED, data, 0o600)
+
+
+def note_written(texts: dict[str, str]) -> None:
+    """Notes {path: text} as written by a run: what is another later is somebody's."""
+    from ...host.context import Context
+
+    if texts:
+        known = noted(Context()).get("written") or {}
+        note(written={**known, **{path: digest(texts[path].encode()) for path in texts}})
+
+
 def make_place() -> None:
     """Makes the folder of the records; root's alone."""
     os.makedirs(paths.PARTS, mode=0o700, exist_ok=True)
