@@ -616,3 +616,11 @@ def test_a_person_who_asks_for_a_number_gets_no_gpu_of_a_model(
         allocation.asked_for([{**ada, "gpus": 2}], [MNIST])
     with pytest.raises(ValueError, match="model mnist gets all GPUs, and ada some of them"):
         allocation.asked_for([ada], [{**MNIST, "gpus": "all"}])
+
+
+def test_a_number_that_no_float_has_is_another() -> None:
+    """Whoever wrote the model may have its server say anything."""
+    huge = 10**400
+    assert not prediction.close([1.0], [huge])
+    assert not prediction.close([huge], [float("nan")])
+    assert prediction.close([[huge]], [[huge]])

@@ -103,8 +103,11 @@ def close(wanted: Any, said: Any) -> bool:
         )
     number = (int, float)
     if isinstance(wanted, number) and isinstance(said, number):
-        same = math.isnan(wanted) and math.isnan(said)
-        return same or math.isclose(wanted, said, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        try:
+            same = math.isnan(wanted) and math.isnan(said)
+            return same or math.isclose(wanted, said, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        except OverflowError:  # a whole number that no float has
+            return bool(wanted == said)
     return bool(wanted == said)
 
 
