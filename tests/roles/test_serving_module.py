@@ -26,6 +26,7 @@ from gpu_stack.host.context import Context
 
 IMAGE = "sha256:" + "a" * 64
 LINE = {"name": "line", "models": "/srv/models/line", "gpus": "none", "port": 8501}
+WIDE = {**LINE, "name": "wide", "port": 8502}
 TOKEN = "a-token-of-the-vault-0123456789"  # noqa: S105
 
 
@@ -368,6 +369,42 @@ def test_ways_that_nginx_rejects_are_taken_back(
     host.bring({**LINE, "memory": "2g"})
     assert host.running == {"gpu-serving-line.a.service", "gpu-serving-line.rest.socket"}
     assert "http://172.30.0.2:8501/v1/" in host.ways()
+
+
+class KilledError(BaseException):
+    """The run ends here."""
+
+
+def test_a_reload_of_nginx_that_did_not_come_is_made_good(
+    host: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are as wished then, and nginx still has the former ones."""
+    door = host.path(bring.door_paths.DOOR)
+    door.parent.mkdir(parents=True)
+    door.write_text('{"settings": {}}')
+    reloads: list[str] = []
+
+    def reload() -> tuple[int, str, str]:
+        reloads.append(host.ways())
+        if len(reloads) == 1:
+            return 124, "", "systemctl did not answer within 120 s"
+        if len(reloads) == 3:
+            raise KilledError
+        return 0, "", ""
+
+    monkeypatch.setattr(bring, "nginx_runs", lambda _host: True)
+    monkeypatch.setattr(bring.nginx, "takes", lambda: (True, ""))
+    monkeypatch.setattr(bring.nginx, "reload", reload)
+    with pytest.raises(RefusedError, match="systemctl reload nginx: systemctl did not answer"):
+        host.bring(LINE)
+    assert host.bring(LINE)["changed"]
+    assert len(reloads) == 2
+    assert host.bring(LINE)["changed"] is False
+    with pytest.raises(KilledError):
+        host.bring(LINE, WIDE)
+    assert host.bring(LINE, WIDE)["changed"]
+    assert len(reloads) == 4
+    assert host.bring(LINE, WIDE)["changed"] is False
 
 
 def test_a_container_that_a_cut_off_run_left_goes(host: Made) -> None:

@@ -124,6 +124,8 @@ def door(context: Context, known: dict[str, dict[str, Any]]) -> dict[str, str | 
         text = context.read(path)
         wrong = "absent" if text is None else "other content"
         seen[path] = file_state.fault(context, path, mode) if text == texts[path] else wrong
+    if context.lstat(places.DOOR_UNREAD) is not None:
+        seen[places.DOOR_UNREAD] = "not read by nginx"
     return seen
 
 

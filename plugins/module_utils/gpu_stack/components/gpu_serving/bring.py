@@ -14,7 +14,6 @@ from ...type_checking import TYPE_CHECKING
 from .. import gpu_serving
 from ..gpu_front_door.renewal import nginx
 from ..gpu_front_door.renewal import paths as door_paths
-from ..gpu_front_door.renewal import programs as door_programs
 from ..gpu_front_door.renewal.state import nginx_runs
 from ..gpu_workspace.program import command, docker, docker_words, files, programs
 from ..gpu_workspace.program.places import RefusedError
@@ -268,6 +267,8 @@ def lead() -> None:
     if before == texts and not current.door(host):
         return
     os.makedirs(files.inside(places.DOOR), mode=0o755, exist_ok=True)
+    # A run may be killed before nginx has read what is as wished then.
+    files.put(places.DOOR_UNREAD, "", 0o600)
     _write_ways(texts)
     if files.data(door_paths.DOOR) and nginx_runs(host):
         taken, error = nginx.takes()
@@ -277,7 +278,8 @@ def lead() -> None:
                 "nginx rejects the ways to the models, and has the former ones again: "
                 f"{error.strip()[-400:]}"
             )
-        door_programs.must(nginx.reload(), "systemctl reload nginx")
+        programs.must(nginx.reload(), "systemctl reload nginx")
+    os.unlink(files.inside(places.DOOR_UNREAD))
 
 
 def _write_ways(texts: Mapping[str, str | None]) -> None:

@@ -21,6 +21,8 @@ INSIDE = "/models"
 DOOR = PLACE + "/door"
 DOOR_TOKENS, DOOR_PATHS = DOOR + "/http.conf", DOOR + "/server.conf"
 DOOR_MODES = {DOOR_TOKENS: 0o600, DOOR_PATHS: 0o644}
+# There from before the files are written until nginx has read them.
+DOOR_UNREAD = DOOR + "/unread"
 # A model's two places: a changed one is started beside the former.
 SLOTS = ("a", "b")
 SHIPPED_BY = "# Written by the Ansible role gpu_serving; changes made here are lost.\n"
