@@ -41,7 +41,8 @@ class Made:
         # What a container answers that is started from now on.
         self.loads = {2: ("AVAILABLE", "")}
         self.serving: dict[str, dict[int, tuple[str, str]]] = {}
-        self.subnet: str | None = None
+        # {network: whether its addresses were named, without which no container gets one}
+        self.networks: dict[str, bool] = {}
         self.release = "2.9.3"
         # {socket unit: its port}, as systemd has them open, and the ports of somebody else's
         # program, which began just now.
@@ -122,14 +123,14 @@ class Made:
 
     def docker(self, *arguments: str, **_options: Any) -> tuple[int, str, str]:
         if arguments[:2] == ("network", "inspect"):
-            if self.subnet is None:
+            if arguments[-1] not in self.networks:
                 return 1, "", "no such network"
             found = {"Labels": {places.LABEL: ""}, "Internal": True}
-            return 0, json.dumps({**found, "IPAM": {"Config": [{"Subnet": self.subnet}]}}), ""
+            return 0, json.dumps({**found, "IPAM": {"Config": [{"Subnet": "172.30.0.0/24"}]}}), ""
         if arguments[:2] == ("network", "create"):
-            self.subnet = "172.30.0.0/24"
+            self.networks[arguments[-1]] = "--subnet" in arguments
         if arguments[:2] == ("network", "rm"):
-            self.subnet = None
+            del self.networks[arguments[-1]]
         if "--version" in arguments:
             return 0, f"TensorFlow ModelServer: 1\nTensorFlow Library: {self.release}\n", ""
         return (1, "", "no such") if arguments[0] == "inspect" else (0, "", "")
@@ -198,7 +199,7 @@ def test_a_model_is_brought_once(host: Made) -> None:
     assert tokens.stat().st_mode & 0o777 == 0o600
     assert "http://172.30.0.2:8501/v1/" in host.ways()
     # docker was asked for addresses, and given the same back.
-    assert host.subnet == "172.30.0.0/24"
+    assert host.networks == {"gpu-servings": True}
     assert host.bring(LINE)["changed"] is False
 
 
@@ -448,7 +449,7 @@ def test_one_that_is_no_longer_named_goes_and_its_directory_stays(host: Made) ->
     done = host.bring()
     assert done["removed"] == ["line"]
     assert not host.running
-    assert host.subnet is None
+    assert host.networks == {}
     assert not host.path(places.PLACE).exists()
     assert [path.name for path in host.path(places.UNITS_PLACE).glob("gpu-serving*")] == []
     assert host.path("/srv/models/line/2/saved_model.pb").exists()
@@ -495,6 +496,30 @@ def test_a_network_of_somebody_else_is_refused(host: Made, monkeypatch: pytest.M
     monkeypatch.setattr(docker, "answer", lambda *_words, **_more: (0, theirs, ""))
     with pytest.raises(RefusedError, match="that is not of gpu_servings"):
         network.made()
+
+
+@pytest.mark.parametrize("step", range(1, 4))
+def test_a_network_that_a_killed_run_has_begun_is_made_whole(
+    host: Made, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """docker gives no container an address of its own where the network's were not named."""
+    done: list[str] = []
+
+    def answer(*arguments: str, **options: Any) -> tuple[int, str, str]:
+        said = host.docker(*arguments, **options)
+        done.append(arguments[1])
+        if len([word for word in done if word != "inspect"]) == step and "killed" not in done:
+            done.append("killed")
+            raise KilledError
+        return said
+
+    monkeypatch.setattr(docker, "answer", answer)
+    with pytest.raises(KilledError):
+        network.made()
+    assert network.made() == "172.30.0.0/24"
+    assert host.networks == {"gpu-servings": True}
+    network.remove()
+    assert host.networks == {}
 
 
 def test_a_model_that_is_not_there_is_refused_before_anything(host: Made) -> None:

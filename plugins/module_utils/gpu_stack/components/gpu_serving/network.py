@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 APART = ("--internal", "--opt", docker.APART, "--label", places.LABEL)
 
 
-def subnet() -> str | None:
-    """The network's addresses; None where it is missing. RefusedError for one that is not ours."""
+def subnet(name: str = places.NETWORK) -> str | None:
+    """A network's addresses; None where it is missing. RefusedError for one that is not ours."""
     form = docker_words.shape("json .")
-    code, out, _error = docker.answer("network", "inspect", "--format", form, places.NETWORK)
+    code, out, _error = docker.answer("network", "inspect", "--format", form, name)
     if code:
         return None
     inspected = json.loads(out)
     if places.LABEL not in (inspected["Labels"] or {}) or not inspected["Internal"]:
         raise RefusedError(
-            f"docker has a network {places.NETWORK} that is not of gpu_servings; remove it, or "
+            f"docker has a network {name} that is not of gpu_servings; remove it, or "
             "what uses it, first"
         )
     return str(inspected["IPAM"]["Config"][0]["Subnet"])
@@ -36,17 +36,20 @@ def made() -> str:
     """The network's addresses; it is made where it is missing.
 
     docker gives a container an address only where the network's were named, and knows best which
-    are free: it is asked once for some, and given the same back.
+    are free: it is asked once for some, and given the same back. It is asked by another name: of a
+    network that a killed run has left nobody can tell whether its addresses were named.
     """
     known = subnet()
     if known is not None:
         return known
-    create = ("network", "create", "--driver", "bridge", *APART)
-    programs.must(docker.answer(*create, places.NETWORK), "docker network create")
-    chosen = subnet()
+    create, asked = ("network", "create", "--driver", "bridge", *APART), places.ASKED_NETWORK
+    chosen = subnet(asked)
     if chosen is None:
-        raise RefusedError(f"docker made the network {places.NETWORK}, and does not know it")
-    programs.must(docker.answer("network", "rm", places.NETWORK), "docker network rm")
+        programs.must(docker.answer(*create, asked), "docker network create")
+        chosen = subnet(asked)
+    if chosen is None:
+        raise RefusedError(f"docker made the network {asked}, and does not know it")
+    programs.must(docker.answer("network", "rm", asked), "docker network rm")
     words = (*create, "--subnet", chosen, places.NETWORK)
     programs.must(docker.answer(*words), "docker network create")
     return chosen
@@ -54,8 +57,9 @@ def made() -> str:
 
 def remove() -> None:
     """It stays if a container of somebody else uses it."""
-    if subnet() is not None:
-        docker.answer("network", "rm", places.NETWORK)
+    for name in (places.NETWORK, places.ASKED_NETWORK):
+        if subnet(name) is not None:
+            docker.answer("network", "rm", name)
 
 
 def addresses(chosen: str, kept: dict[str, Any] | None, taken: set[str]) -> dict[str, str]:

@@ -12,6 +12,8 @@ LABEL = "gpu-serving"
 REVISION = "gpu-serving.revision"
 # All models are on one network of docker's, which leads nowhere but to this host.
 NETWORK = "gpu-servings"
+# Made for a moment, to ask docker for addresses.
+ASKED_NETWORK = NETWORK + ".asked"
 # TensorFlow Serving's own ports, at the container's address alone.
 REST, GRPC = 8501, 8500
 # {what a port of the host is for: (its word in an entry, the port that it leads to)}
