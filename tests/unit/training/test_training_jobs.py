@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
@@ -129,6 +130,60 @@ def test_another_person_can_not_change_what_the_unit_runs(tmp_path: Path) -> Non
         jobs.write(str(tmp_path / "j/worker-1"), GIVEN, {})
     tmp_path.chmod(0o1777)
     jobs.write(str(tmp_path / "j/worker-1"), GIVEN, {})
+
+
+class Group:
+    def __init__(self, name: str, *members: str) -> None:
+        self.gr_name, self.gr_mem = name, list(members)
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        (Group("ada"), None),
+        (Group("ada", "ada"), None),
+        (Group("ada", "bob"), "others can replace what is there"),
+        (Group("lab"), "others can replace what is there"),
+    ],
+)
+def test_nobody_of_a_group_can_change_what_the_unit_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, group: Group, said: str | None
+) -> None:
+    """Of a folder that a group shares without the sticky bit, each can replace the others' jobs."""
+    monkeypatch.setattr(jobs.grp, "getgrgid", lambda _gid: group)
+    monkeypatch.setattr(jobs.pwd, "getpwuid", lambda _uid: Person())
+    folder.chmod(0o2775)
+    refused = pytest.raises(PermissionError, match=said) if said else contextlib.nullcontext()
+    with refused:
+        jobs.write(str(folder / "j/worker-1"), GIVEN, {})
+    folder.chmod(0o3775)
+    jobs.write(str(folder / "j/worker-1"), GIVEN, {})
+    (folder / "j").chmod(0o2775)
+    alone = pytest.raises(PermissionError, match="not this user's alone")
+    with alone if said else contextlib.nullcontext():
+        jobs.write(str(folder / "j/worker-1"), GIVEN, {})
+
+
+class Person:
+    pw_name = "ada"
+
+
+def test_who_owns_the_folder_of_all_jobs_can_not_change_what_the_unit_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sticky bit does not hold for a directory's owner."""
+    seen = os.stat
+
+    def others(path: Any, **more: Any) -> Any:
+        info = seen(path, **more)
+        if str(path) != str(folder):
+            return info
+        return os.stat_result((*info[:4], info.st_uid + 4711, *info[5:10]))
+
+    folder.chmod(0o1777)
+    monkeypatch.setattr(jobs.os, "stat", others)
+    with pytest.raises(PermissionError, match=r"another user's, .*chown root"):
+        jobs.write(str(folder / "j/worker-1"), GIVEN, {})
 
 
 LIES: dict[str, Any] = {

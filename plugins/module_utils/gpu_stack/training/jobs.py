@@ -8,8 +8,10 @@ alone, and systemd starts the supervisor anew where somebody kills it.
 from __future__ import annotations
 
 import errno
+import grp
 import json
 import os
+import pwd
 import re
 import shutil
 import stat
@@ -133,12 +135,28 @@ def _check_own(work: str) -> None:
     for path in (job, work):
         info = os.lstat(path)
         is_own = stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
-        if not is_own or info.st_mode & stat.S_IWOTH:
+        if not is_own or _is_open(info):
             raise PermissionError(errno.EPERM, "it is not this user's alone", path)
     above = os.stat(os.path.dirname(job))
-    if above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX:
-        words = "everybody can replace what is there (chmod +t)"
+    words = ""
+    if above.st_uid not in (0, os.geteuid()):
+        # A directory's owner may rename what is in it, with the sticky bit too.
+        words = "it is another user's, who can replace what is there (chown root)"
+    elif _is_open(above) and not above.st_mode & stat.S_ISVTX:
+        words = "others can replace what is there (chmod +t)"
+    if words:
         raise PermissionError(errno.EPERM, words, os.path.dirname(job))
+
+
+def _is_open(info: os.stat_result) -> bool:
+    """Whether others than its owner can write there. A group of the user's alone is nobody else."""
+    if info.st_mode & stat.S_IWOTH or not info.st_mode & stat.S_IWGRP:
+        return bool(info.st_mode & stat.S_IWOTH)
+    try:
+        group, name = grp.getgrgid(info.st_gid), pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return True
+    return group.gr_name != name or not set(group.gr_mem) <= {name}
 
 
 def read(context: Context, params: dict[str, Any]) -> dict[str, Any]:
