@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from ansible_collections.provision.gpu.plugins.plugin_utils import (
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import json_copy
 
+# A job's, which signs what its supervisors say to each other.
+SECRET = re.compile(r"[0-9a-f]{64}")
 # Seconds: of one question for news, and between questions where a host does not answer.
 WAIT, AGAIN = 5.0, 5.0
 # Questions without an answer after which a host counts as out of reach.
@@ -198,11 +201,21 @@ def _secret(folder: Path) -> str:
     fresh = folder / f".secret.{os.getpid()}"
     fresh.write_text("")
     fresh.chmod(0o600)
-    fresh.write_text(os.urandom(32).hex())
+    with fresh.open("w") as stream:
+        stream.write(os.urandom(32).hex())
+        stream.flush()
+        os.fsync(stream.fileno())
     try:
         os.link(fresh, path)
     except FileExistsError:
         pass
     finally:
         fresh.unlink()
-    return path.read_text("utf-8").strip()
+    secret = path.read_text("utf-8", "replace").strip()
+    if SECRET.fullmatch(secret) is None:
+        # Anybody could sign with an empty one.
+        raise AnsibleActionFail(
+            f"{path} is no secret of a job's, but {len(secret)} characters, as after a power cut: "
+            "remove it, and start the job again"
+        )
+    return secret

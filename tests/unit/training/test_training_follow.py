@@ -93,3 +93,13 @@ def test_what_is_kept_of_a_workers_output_has_an_end(
 def test_what_a_script_prints_can_not_drive_a_terminal(followed: Any) -> None:
     shown, _ended = followed([news("\x1b[2Ja\x07\n"), news(active=False)])
     assert shown == ["0 gpu01: ?[2Ja?"]
+
+
+def test_a_jobs_secret_is_made_once_and_never_an_empty_one(tmp_path: Path) -> None:
+    secret = action._secret(tmp_path)
+    assert (len(secret), action._secret(tmp_path)) == (64, secret)
+    assert [path.name for path in tmp_path.iterdir()] == ["secret"]
+    # A power cut may keep a file's name and lose what was in it.
+    (tmp_path / "secret").write_text("")
+    with pytest.raises(AnsibleActionFail, match=r"is no secret .* remove it, and start"):
+        action._secret(tmp_path)
