@@ -38,8 +38,8 @@ def bounds(results: Mapping[str, Any]) -> list[Bound]:
 
 def runs_of(part: Part, count: int, way: str) -> Sequence[Mapping[str, float]]:
     """The runs of a way on so many hosts; none where they were not measured."""
-    found: Sequence[Mapping[str, float]] = part.get("runs", {}).get(str(count), {}).get(way, [])
-    return found
+    runs: Sequence[Mapping[str, float]] = part.get("runs", {}).get(str(count), {}).get(way, [])
+    return runs
 
 
 def _walls(part: Part, count: int, way: str) -> list[float]:
@@ -95,9 +95,9 @@ def _solve(part: Part) -> list[Bound]:
 
 def _cpu(part: Part) -> list[Bound]:
     few, many = _cpus(part, 1, "ours"), _cpus(part, 100, "ours")
-    each = per_host(median(few), median(many), 100) if few and many else None
+    seconds = per_host(median(few), median(many), 100) if few and many else None
     text = "controller CPU seconds per further converged host"
-    return [Bound("d", text, 0.06, each, reasons.controller(part, 1, 100))]
+    return [Bound("d", text, 0.06, seconds, reasons.controller(part, 1, 100))]
 
 
 def _ubuntu(part: Part) -> list[Bound]:
@@ -135,8 +135,8 @@ def _outside(part: Part) -> list[Bound]:
     fetched = {int(count): value for count, value in part.get("bytes", {}).items()}
     judged = []
     for count in (3, 6):
-        known = 1 in fetched and count in fetched
-        value = fetched[count] / fetched[1] if known else None
+        measured = 1 in fetched and count in fetched
+        value = fetched[count] / fetched[1] if measured else None
         text = f"bytes from outside through the fleet's cache: {count} bare hosts / one"
         judged.append(Bound("h", text, 1.02, value, reasons.outside(part, count)))
     return judged
@@ -145,13 +145,13 @@ def _outside(part: Part) -> list[Bound]:
 def _thousand(part: Part) -> list[Bound]:
     value = ratio(_walls(part, 1000, "ours"), _walls(part, 1000, "ssh"))
     text = "re-run, 1,000 hosts: ours / plain ssh"
-    each = None
+    seconds_ratio = None
     few, many = _walls(part, 100, "ours"), _walls(part, 1000, "ours")
     if few and many:
-        each = (median(many) / 1000) / (median(few) / 100)
+        seconds_ratio = (median(many) / 1000) / (median(few) / 100)
     return [
         Bound("i", text, 1.5, value, reasons.many(part, 1000)),
-        Bound("i", "seconds for each of 1,000 hosts / for each of 100", 1.1, each),
+        Bound("i", "seconds for each of 1,000 hosts / for each of 100", 1.1, seconds_ratio),
     ]
 
 

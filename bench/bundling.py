@@ -110,7 +110,7 @@ def measure(project: Path, folder: Path, *, archive: Path, rounds: int, say: Say
     """
     earlier = folder / "earlier"
     say("a bundle of the demo's stack, from outside")
-    told: dict[str, Any] = {}
+    substitution: dict[str, Any] = {}
     try:
         fetched = make(project, earlier, archive)
     except FailedError as error:
@@ -120,7 +120,7 @@ def measure(project: Path, folder: Path, *, archive: Path, rounds: int, say: Say
         shutil.rmtree(earlier, ignore_errors=True)
         project = stand_in(folder)
         fetched = make(project, earlier, archive)
-        told["stand_in"] = f"TensorFlow {STAND_IN['tensorflow']} on {STAND_IN_PLATFORM}"
+        substitution["stand_in"] = f"TensorFlow {STAND_IN['tensorflow']} on {STAND_IN_PLATFORM}"
     files = [path.stat().st_size for path in earlier.rglob("*") if path.is_file()]
     runs = []
     for number in range(rounds):
@@ -129,7 +129,7 @@ def measure(project: Path, folder: Path, *, archive: Path, rounds: int, say: Say
     verified = _timed([*VERIFY, str(earlier)])
     shutil.rmtree(earlier)
     return {
-        **told,
+        **substitution,
         "files": len(files),
         "bytes": sum(files),
         "fetched": fetched["wall"],

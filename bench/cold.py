@@ -194,14 +194,15 @@ def typed(
 
 
 def limits(
-    lab: locallab.Lab, folder: Path, told: str, *files: tuple[str, Path], say: Say
+    lab: locallab.Lab, folder: Path, assignments: str, *files: tuple[str, Path], say: Say
 ) -> dict[str, float]:
     """What the resources take at least on a host by hand; {} where it can't be measured there.
 
-    `told`: the variables of limits.sh; `files` are sent before it, and their time is the line's.
+    `assignments`: the variables of limits.sh, as shell. `files` are sent before it, and their time
+    is the line's.
     """
     script = folder / "limits.sh"
-    script.write_text(told + (WAYS / "limits.sh").read_text("utf-8"), "utf-8")
+    script.write_text(assignments + (WAYS / "limits.sh").read_text("utf-8"), "utf-8")
     points = ("begun", *spending.MOMENTS)
     log = folder / "limits.log"
     try:
@@ -230,7 +231,7 @@ def hand_limits(
     )
     apt = "apt-get -q --yes --download-only --reinstall --allow-change-held-packages install "
     names = " ".join(converged["packages"])
-    told = spending.variables(
+    assignments = spending.variables(
         f"apt-get clean; {apt}{names}; {pip}",
         "/var/cache/apt/archives/*.deb",
         "/root/limits.tgz",
@@ -240,7 +241,7 @@ def hand_limits(
     return limits(
         lab,
         ground.folder,
-        told,
+        assignments,
         ("sudo sh -c 'cat > /root/limits.tgz'", ground.archive.path),
         ("sudo sh -c 'cat > /root/limits.txt'", requirements),
         say=say,

@@ -142,22 +142,24 @@ def lacking(count: int, has: Room) -> list[str]:
         ports=count,
         files=FILES,
     )
-    told = []
+    shortages = []
     if has.memory < needs.memory:
-        told.append(f"memory: {needs.memory >> 20} MiB of {has.memory >> 20} MiB that are free")
+        shortages.append(
+            f"memory: {needs.memory >> 20} MiB of {has.memory >> 20} MiB that are free"
+        )
     if has.processes < needs.processes:
-        told.append(
+        shortages.append(
             f"processes: {needs.processes} of {has.processes} that the kernel still has "
             "(kernel.pid_max, kernel.threads-max)"
         )
     if has.ports < needs.ports:
-        told.append(
+        shortages.append(
             f"ports: {needs.ports} of the {has.ports} from {FIRST_PORT} on that no connection takes"
             " (net.ipv4.ip_local_port_range)"
         )
     if has.files < needs.files:
-        told.append(f"open files of a process: {needs.files} of {has.files} (ulimit -n)")
-    return told
+        shortages.append(f"open files of a process: {needs.files} of {has.files} (ulimit -n)")
+    return shortages
 
 
 @contextlib.contextmanager
@@ -166,8 +168,8 @@ def up(podman: Podman, target: Target, count: int, folder: Path) -> Iterator[Fle
 
     SystemExit where the machine has no room for so many.
     """
-    if told := lacking(count, room()):
-        raise SystemExit(f"{count} hosts take more than this machine has: {'; '.join(told)}")
+    if shortages := lacking(count, room()):
+        raise SystemExit(f"{count} hosts take more than this machine has: {'; '.join(shortages)}")
     ports = tuple(range(FIRST_PORT, FIRST_PORT + count))
     folder.mkdir(parents=True, exist_ok=True)
     fleet = Fleet(target, ports, folder)

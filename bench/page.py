@@ -169,8 +169,8 @@ def _verdicts(results: Mapping[str, Any]) -> str:
         ]
         for bound in judged
     ]
-    told = page_fleet.reasons(judged)
-    return figures.table(["", "at most", "is", ""], rows) + (f"\n{told}" if told else "")
+    reasons = page_fleet.reasons(judged)
+    return figures.table(["", "at most", "is", ""], rows) + (f"\n{reasons}" if reasons else "")
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
@@ -201,8 +201,8 @@ def _cold(part: Mapping[str, Any]) -> str:
     return text + spending.sentence(part["ours"], part.get("limits") or {}) + _note(part)
 
 
-def _modules(runs: Sequence[Mapping[str, Any]], what: str) -> str:
-    """A sentence on the time of modules; "" without runs that have it."""
+def _modules(runs: Sequence[Mapping[str, Any]], subject: str) -> str:
+    """A sentence on the time of modules, beginning with `subject`; "" where no run measured it."""
     text = ""
     measured = [run for run in runs if "steps" in run]
     if measured:
@@ -211,7 +211,7 @@ def _modules(runs: Sequence[Mapping[str, Any]], what: str) -> str:
             for name in ("steps", "long", "installed")
         )
         text = (
-            f"\n{what}: {steps:.0f} modules, each sent to the host, started and "
+            f"\n{subject}: {steps:.0f} modules, each sent to the host, started and "
             f"answered. Those of a second and more (apt, the archive, the wheels) took "
             f"{long:.0f} s, all the rest together {installed - long:.0f} s.\n"
         )
@@ -255,8 +255,7 @@ def _ubuntu(part: Mapping[str, Any]) -> str:
         ],
         rows,
     )  # fmt: skip
-    what = "What is Ansible's in ours"
-    text += _modules(part.get("ours", []), what)
+    text += _modules(part.get("ours", []), "What is Ansible's in ours")
     return text + spending.sentence(part.get("network", []), part.get("limits") or {}) + _note(part)
 
 
@@ -350,6 +349,6 @@ def _cpu(part: Mapping[str, Any]) -> str:
         if not all(ends):
             continue
         few, many = (figures.median([run["cpu"] for run in runs]) for runs in ends if runs)
-        each = (many - few) / (sizes[-1] - sizes[0])
-        rows.append([text, f"{few:.2f}", f"{many:.2f}", f"{each:.3f}"])
+        seconds = (many - few) / (sizes[-1] - sizes[0])
+        rows.append([text, f"{few:.2f}", f"{many:.2f}", f"{seconds:.3f}"])
     return figures.table(["", f"{sizes[0]} host", f"{sizes[-1]} hosts", "per further host"], rows)

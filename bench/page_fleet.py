@@ -92,12 +92,12 @@ def together(part: Mapping[str, Any]) -> str:
 def outside(part: Mapping[str, Any]) -> str:
     """Bytes from outside by the number of hosts."""
     fetched = part["bytes"]
-    one = fetched.get("1")
+    baseline = fetched.get("1")
     rows = [
         [
             count,
             f"{value / 1e9:.3f} GB",
-            f"{value / one:.3f}" if one else "",
+            f"{value / baseline:.3f}" if baseline else "",
             f"{part['seconds'][count]:.0f}",
         ]
         for count, value in fetched.items()
@@ -141,19 +141,19 @@ def further(part: Mapping[str, Any]) -> str:
     counts = sorted(int(count) for count in part["runs"])
     lines = []
     for few, many in itertools.pairwise(counts):
-        told = []
+        costs = []
         for word, unit in (("wall", "s"), ("cpu", "s of the controller's CPU")):
             ends = [
                 figures.median([run[word] for run in part["runs"][str(count)]["ours"]])
                 for count in (few, many)
             ]
-            told.append(f"{(ends[1] - ends[0]) / (many - few):.3f} {unit}")
+            costs.append(f"{(ends[1] - ends[0]) / (many - few):.3f} {unit}")
         memory = [
             part.get("memory", {}).get(str(count), {}).get("controller") for count in (few, many)
         ]
         if all(memory):
-            told.append(f"{(memory[1] - memory[0]) / (many - few) / 2**20:.1f} MiB")
-        lines.append(f"- from {few:,} to {many:,}: {', '.join(told)}")
+            costs.append(f"{(memory[1] - memory[0]) / (many - few) / 2**20:.1f} MiB")
+        lines.append(f"- from {few:,} to {many:,}: {', '.join(costs)}")
     return "\n".join(["Each further host takes", "", *lines, ""]) if lines else ""
 
 
@@ -172,15 +172,15 @@ def bundle(part: Mapping[str, Any]) -> str:
         shown = f"{ratio:.2f}" if ratio and text != "`provision bundle --from`" else ""
         rows.append([text, figures.spread(walls), shown])
     if "stand_in" in part:
-        told = (
+        stand_in = (
             "\nUpstream no longer has all of the demo's stack, so another stands in for it: "
             f"{part['stand_in']}.\n"
         )
     else:
-        told = ""
+        stand_in = ""
     return (
         figures.table(["", "seconds", "ours / this"], rows)
-        + told
+        + stand_in
         + (
             f"\n{part['files']} files, {part['bytes'] / 1e9:.2f} GB. From outside it was made in "
             f"{part['fetched']:.0f} s, and `--verify` takes {part['verified']:.1f} s.\n"

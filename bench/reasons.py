@@ -59,8 +59,8 @@ def controller(part: Part, few: int, many_hosts: int) -> str:
     if not all(ends):
         return ""
     first, last = (median([run["cpu"] for run in end]) for end in ends)
-    each = (last - first) / (many_hosts - few)
-    return f"Ansible's empty task takes {each:.3f} s of it"
+    seconds = (last - first) / (many_hosts - few)
+    return f"Ansible's empty task takes {seconds:.3f} s of it"
 
 
 def solve(part: Part) -> str:
@@ -81,13 +81,13 @@ def ubuntu(part: Part, way: str) -> str:
     Two processors can do two seconds of work in a second: what is less was waiting.
     """
     ours, theirs = part.get(way, []), part.get("tutorial", [])
-    cpu, other = _middle(ours, "cpu"), _middle(theirs, "cpu")
-    wall, their_wall = _middle(ours, "proven"), _middle(theirs, "proven")
-    if cpu is None or other is None or not wall or not their_wall:
+    our_cpu, their_cpu = _middle(ours, "cpu"), _middle(theirs, "cpu")
+    our_wall, their_wall = _middle(ours, "proven"), _middle(theirs, "proven")
+    if our_cpu is None or their_cpu is None or not our_wall or not their_wall:
         return ""
     text = (
-        f"the host's processors worked {cpu:.0f} s of CPU against {other:.0f} s of theirs, at "
-        f"{cpu / wall:.2f} processors against {other / their_wall:.2f}"
+        f"the host's processors worked {our_cpu:.0f} s of CPU against {their_cpu:.0f} s of theirs, "
+        f"at {our_cpu / our_wall:.2f} processors against {their_cpu / their_wall:.2f}"
     )
     spent = _middle_of(ours, "spent")
     if spent:
@@ -99,8 +99,9 @@ def ubuntu(part: Part, way: str) -> str:
 
 def _middle_of(runs: Sequence[Mapping[str, Any]], word: str) -> dict[str, float]:
     """The medians of a figure that is itself several, by their names."""
-    every = [run[word] for run in runs if word in run]
-    return {name: median([one.get(name, 0.0) for one in every]) for name in (every or [{}])[0]}
+    breakdowns = [run[word] for run in runs if word in run]
+    names = breakdowns[0] if breakdowns else {}
+    return {name: median([figures.get(name, 0.0) for figures in breakdowns]) for name in names}
 
 
 def together(part: Part) -> str:
@@ -123,10 +124,10 @@ def outside(part: Part, count: int) -> str:
     fetched, pages = part.get("bytes", {}), part.get("index") or {}
     if "1" not in fetched or str(count) not in fetched or not pages:
         return ""
-    each = (fetched[str(count)] - fetched["1"]) / (count - 1)
+    host_bytes = (fetched[str(count)] - fetched["1"]) / (count - 1)
     answer = "is without them" if pages["validated"] else "has them again: it knows no ETag"
     return (
-        f"each further host takes {each / 1e6:.1f} MB. pip's index pages of the "
+        f"each further host takes {host_bytes / 1e6:.1f} MB. pip's index pages of the "
         f"{pages['projects']} projects are {pages['bytes'] / 1e6:.1f} MB, asked for anew for each "
         f"host, and this index's answer {answer}"
     )

@@ -125,7 +125,7 @@ def floor(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
 
 def pyinfra(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
     """The same state as a pyinfra deploy."""
-    each = [
+    entries = [
         (
             name,
             {
@@ -140,7 +140,7 @@ def pyinfra(hosts: fleet.Fleet, ground: Ground) -> processes.Cost:
         for name, port in zip(hosts.names(), hosts.ports, strict=True)
     ]
     inventory = ground.folder / "pyinfra_inventory.py"
-    inventory.write_text(f"hosts = {each!r}\n", encoding="utf-8")
+    inventory.write_text(f"hosts = {entries!r}\n", encoding="utf-8")
     return processes.measure(
         [
             str(ground.pyinfra),
@@ -243,19 +243,19 @@ def _weighed(
     say: Callable[[str], None],
 ) -> dict[str, int]:
     """Bytes of memory: of the controller at most, and of all hosts with their connections open."""
-    count, told = len(hosts.ports), {}
+    count, memory = len(hosts.ports), {}
 
     def asked() -> None:
-        told["hosts"] = host_memory(podman, target.container)
+        memory["hosts"] = host_memory(podman, target.container)
 
     cost = ours(hosts, ground, weigh=asked)
     if cost.exit:
         raise SystemExit(f"ours on {count} hosts failed: see {ground.folder}")
     say(
         f"{count} hosts: controller {cost.memory >> 20} MiB at most, all hosts together "
-        f"{told['hosts'] >> 20} MiB"
+        f"{memory['hosts'] >> 20} MiB"
     )
-    return {"controller": cost.memory, **told}
+    return {"controller": cost.memory, **memory}
 
 
 def host_cpu(podman: Podman, container: str) -> float:

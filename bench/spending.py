@@ -24,7 +24,7 @@ KINDS = {
     "downloads": ("get_url", "origin"),
 }
 SMALL, BETWEEN = "small steps", "Ansible between them"
-# A task of any other module that takes longer is no small step: it is told by its own name.
+# A task of any other module that takes longer is no small step: it is listed by its own name.
 LONG_SECONDS = 5.0
 
 
@@ -34,36 +34,36 @@ def spent(results: Sequence[Mapping[str, Any]], wall: float) -> dict[str, float]
     `results` are a single host's events of modules until everything was installed.
     """
     of = {module: kind for kind, modules in KINDS.items() for module in modules}
-    told: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for event in results:
         seconds = float(event["seconds"])
         kind = of.get(str(event["action"]).rpartition(".")[2])
         if kind is None:
             kind = SMALL if seconds < LONG_SECONDS else str(event.get("task", SMALL))
-        told[kind] = told.get(kind, 0.0) + seconds
-    told[BETWEEN] = max(wall - sum(told.values()), 0.0)
-    rows = sorted(told.items(), key=lambda row: -row[1])
+        totals[kind] = totals.get(kind, 0.0) + seconds
+    totals[BETWEEN] = max(wall - sum(totals.values()), 0.0)
+    rows = sorted(totals.items(), key=lambda row: -row[1])
     return {kind: round(seconds, 1) for kind, seconds in rows}
 
 
-# What bench/ways/limits.sh tells, in its order, and between which of its moments.
+# The moments that bench/ways/limits.sh prints, in its order, and the limit that ends at each.
 MOMENTS = ("fetched", "unpacked", "compiled")
 LIMITS = ("line", "unpack", "compile")
 
 
 def limits(moments: Mapping[str, float]) -> dict[str, float]:
     """{limit: its seconds} by the script's moments, which begin with `begun`."""
-    last, told = moments.get("begun", 0.0), {}
+    last, seconds = moments.get("begun", 0.0), {}
     for moment, limit in zip(MOMENTS, LIMITS, strict=True):
         if moment not in moments:
             break
-        told[limit] = round(moments[moment] - last, 1)
+        seconds[limit] = round(moments[moment] - last, 1)
         last = moments[moment]
-    return told
+    return seconds
 
 
 def variables(fetch: str, debs: str, tarballs: str, wheels: str, build: str) -> str:
-    """What limits.sh is told: commands that fetch and build, and patterns of archives."""
+    """The variables of limits.sh: commands that fetch and build, and patterns of archives."""
     values = {
         "fetch": fetch, "debs": debs, "tarballs": tarballs, "wheels": wheels, "build": build,
     }  # fmt: skip
@@ -72,11 +72,13 @@ def variables(fetch: str, debs: str, tarballs: str, wheels: str, build: str) -> 
 
 def sentence(ours: Sequence[Mapping[str, Any]], least: Mapping[str, float]) -> str:
     """Where our seconds went in the last run that says so, and the limits; "" without either."""
-    run = next((one["spent"] for one in reversed(ours) if "spent" in one), None)
+    breakdown = next((run["spent"] for run in reversed(ours) if "spent" in run), None)
     text = ""
-    if run:
-        told = ", ".join(f"{kind} {seconds:.0f} s" for kind, seconds in run.items() if seconds >= 1)
-        text = f"\nWhere ours went until all was installed (the last run): {told}.\n"
+    if breakdown:
+        parts = ", ".join(
+            f"{kind} {seconds:.0f} s" for kind, seconds in breakdown.items() if seconds >= 1
+        )
+        text = f"\nWhere ours went until all was installed (the last run): {parts}.\n"
     if least:
         text += f"\n{least_words(least)}\n"
     return text
@@ -89,5 +91,5 @@ def least_words(least: Mapping[str, float]) -> str:
         "unpack": "to unpack the same archives",
         "compile": "to compile the driver's module",
     }
-    told = [f"{text} {least[name]:.0f} s" for name, text in words.items() if name in least]
-    return f"Each alone, with all processors, it takes {', '.join(told)}." if told else ""
+    parts = [f"{text} {least[name]:.0f} s" for name, text in words.items() if name in least]
+    return f"Each alone, with all processors, it takes {', '.join(parts)}." if parts else ""

@@ -129,11 +129,11 @@ def shell(state: dict[str, Any], script: str) -> str:
     return "".join(f"{key}={shlex.quote(value)}\n" for key, value in data.items()) + script
 
 
-def cudnn_line(path: str, seen: dict[str, Any]) -> str:
+def cudnn_line(path: str, entry: dict[str, Any]) -> str:
     """A line as `find -printf` writes it: a link's target, or a file's size and mode."""
-    if "link" in seen:
-        return f"{path} -> {seen['link']}\n"
-    return f"{path} {seen['size']} {seen['mode']}\n"
+    if "link" in entry:
+        return f"{path} -> {entry['link']}\n"
+    return f"{path} {entry['size']} {entry['mode']}\n"
 
 
 def _project(name: str) -> str:

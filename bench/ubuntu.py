@@ -231,14 +231,14 @@ def limits(ground: Ground, lab: locallab.Lab, say: Say) -> dict[str, float]:
     urls.append(str(ground.site.cudnn()["url"]))
     wget = ["wget", "--no-verbose", f"--ca-certificate={clients.CA}", "--directory-prefix=."]
     pip = "/root/tensorflow/bin/pip freeze >frozen; /root/tensorflow/bin/pip download --quiet "
-    told = spending.variables(
+    assignments = spending.variables(
         f"{shlex.join([*wget, *urls])}; {pip}--no-deps --no-input --dest wheels -r frozen",
         f"./*.deb {installer['directory']}/*.deb",
         "./*.tgz",
         "wheels/*.whl",
         f"dkms build --force -m nvidia -v {DRIVER} -k {kernel}",
     )
-    return cold.limits(lab, ground.folder, told, say=say)
+    return cold.limits(lab, ground.folder, assignments, say=say)
 
 
 def run_way(
@@ -270,6 +270,6 @@ def measure(ground: Ground, *, rounds: int, say: Say) -> dict[str, Any]:
     for number in range(rounds):
         for way in WAYS[:: 1 if number % 2 == 0 else -1]:
             last = way == "tutorial" and number + 1 == rounds
-            told = (least,) if last else ()
-            results[way].append(run_way(ground, way, number + 1, say, *told))
+            limits_into = least if last else None
+            results[way].append(run_way(ground, way, number + 1, say, limits_into))
     return {**results, "limits": least}

@@ -42,15 +42,15 @@ listing = host.get_fact(
     "-type l -printf '%P -> %l\\n' -o -type f -printf '%P %s %04m\\n'",
 )
 expected = {
-    f"{path} -> {seen['link']}" if "link" in seen else f"{path} {seen['size']} {seen['mode']}"
-    for path, seen in state["cudnn_files"].items()
+    f"{path} -> {entry['link']}" if "link" in entry else f"{path} {entry['size']} {entry['mode']}"
+    for path, entry in state["cudnn_files"].items()
 }
 if set(listing.splitlines()) != expected:
     server.shell(name="cuDNN differs", commands=["false"])
 
 loader = host.get_fact(Command, command="/sbin/ldconfig -p")
-known = {line.split()[0] for line in loader.splitlines() if "x86-64" in line}
-if set(state["sonames"]) - known:
+cached = {line.split()[0] for line in loader.splitlines() if "x86-64" in line}
+if set(state["sonames"]) - cached:
     server.shell(name="The loader's cache differs", commands=["/sbin/ldconfig"])
 
 for path in state["libraries"]:
