@@ -118,18 +118,18 @@ def check(platform: PlatformRow, cache: Path, where: Path | None) -> list[str]:
     names: set[str] = set()
     for driver in drivers:
         for cuda in cudas:
-            what = f"{platform.id}: driver {driver.version}, CUDA {cuda.version}"
+            subject = f"{platform.id}: driver {driver.version}, CUDA {cuda.version}"
             try:
                 packages = closure(universe, driver, cuda)
             except ProvisionError as error:
-                wrong.append(f"{what}: {error.message} (there is {error.got})")
+                wrong.append(f"{subject}: {error.message} (there is {error.got})")
                 continue
             names |= set(packages)
             suite = packages[driver.userspace[0]].origin.partition("/")[0]
             if suite != driver.suite:
-                wrong.append(f"{what}: the driver lies in {suite}, the row says {driver.suite}")
+                wrong.append(f"{subject}: the driver lies in {suite}, the row says {driver.suite}")
             size = sum(package.size for package in packages.values()) // 1_000_000
-            print(f"{what}: {len(packages)} packages, {size} MB, driver of {suite}")
+            print(f"{subject}: {len(packages)} packages, {size} MB, driver of {suite}")
     owners = contents(platform, cache)
     for cuda in cudas:
         for path, package in promises(cuda):

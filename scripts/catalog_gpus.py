@@ -151,18 +151,20 @@ def devices(
     legacy: dict[str, str] = {}
     every: dict[str, set[str]] = {}
     for chips in named.values():
-        seen: dict[str, set[str]] = {}
+        names_of_branch: dict[str, set[str]] = {}
         default: dict[str, str] = {}
         for entry in chips:
             device = entry["devid"].removeprefix("0x").lower()
-            seen.setdefault(device, set()).add(entry["name"])
+            names_of_branch.setdefault(device, set()).add(entry["name"])
             every.setdefault(device, set()).add(entry["name"].removeprefix("NVIDIA "))
             if "subdevid" not in entry:
                 default[device] = entry["name"]
             if "legacybranch" in entry:
                 legacy[device] = entry["legacybranch"].removesuffix(".xx")
         # Without a default name (one without a subsystem) all must agree.
-        unique = {device: given.pop() for device, given in seen.items() if len(given) == 1}
+        unique = {
+            device: given.pop() for device, given in names_of_branch.items() if len(given) == 1
+        }
         names |= unique | default
     rows = []
     for device, description in sorted(pci.items()):

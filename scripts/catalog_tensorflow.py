@@ -108,13 +108,13 @@ def measure(release: str, patches: dict[str, list[dict[str, Any]]]) -> dict[str,
     url = urllib.parse.urljoin(INDEX, wheels[0]["url"])
     with zipfile.ZipFile(io.BufferedReader(Remote(url), 1 << 20)) as wheel:
         texts = {}
-        for what, pattern in {
+        for part, pattern in {
             "metadata": r"\.dist-info/METADATA$",
             "build": r"tensorflow/python/platform/build_info\.py$",
             "config": r"local_config_cuda/.*/cuda_config\.h$",
         }.items():
             name = next(name for name in wheel.namelist() if re.search(pattern, name))
-            texts[what] = wheel.read(name).decode("utf-8")
+            texts[part] = wheel.read(name).decode("utf-8")
     architectures = re.findall(r"'(sm|compute)_(\d+)(\d)'", texts["build"])
     # `compute_80` makes both: PTX and native code (compute_cuda_extra_copts in TensorFlow's
     # third_party/gpus/cuda_configure.bzl); seen in the fat binaries of 2.16 to 2.21.

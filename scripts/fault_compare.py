@@ -130,8 +130,8 @@ def modules():
 
 def main():
     since = first_boot()
-    found = {**packages(since), **wheels(since), **images(), **modules()}
-    print(json.dumps({path: fault for path, fault in sorted(found.items()) if fault}))
+    faults = {**packages(since), **wheels(since), **images(), **modules()}
+    print(json.dumps({path: fault for path, fault in sorted(faults.items()) if fault}))
 
 
 if __name__ == "__main__":

@@ -49,10 +49,10 @@ def processes():
 
 def own_name(stat):
     """[name] or [name, BEHIND] of a process that has named itself, by its /proc/PID/stat; or []."""
-    name, _bracket, rest = stat.partition("(")[2].rpartition(")")
+    name, _bracket, fields = stat.partition("(")[2].rpartition(")")
     if name not in OWN:
         return []
-    return [name, BEHIND] if rest.split()[1] == "1" else [name]
+    return [name, BEHIND] if fields.split()[1] == "1" else [name]
 
 
 def text(path):
@@ -187,7 +187,7 @@ def fill(directory):
 def main(spec):
     deadline = time.monotonic() + spec["timeout"]
     print(json.dumps({"event": "ready"}), flush=True)
-    seen = []
+    matching = []
     if spec["during"] == "signal":
         ready, _, _ = select.select([sys.stdin], [], [], spec["timeout"])
         if not ready or not os.read(0, 100):
@@ -196,7 +196,7 @@ def main(spec):
         processes_of_phase = wait_for(spec["during"], deadline)
         if processes_of_phase is None:
             return 3
-        seen = command_lines(processes_of_phase)
+        matching = command_lines(processes_of_phase)
         print(json.dumps({"event": "seen"}), flush=True)
     time.sleep(spec["delay"])
     if is_released():
@@ -210,7 +210,7 @@ def main(spec):
         hit = kill(act[len("kill-") :], deadline)
         if hit is None:
             return 3
-    answer = {"event": "struck", "hit": hit, "seen": seen, "running": running}
+    answer = {"event": "struck", "hit": hit, "seen": matching, "running": running}
     print(json.dumps(answer), flush=True)
     return 0
 

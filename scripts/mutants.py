@@ -165,13 +165,13 @@ def on_hosts() -> dict[str, str]:
 
 def trips() -> dict[str, str]:
     """{rule: the host test whose TRIPS has it}."""
-    found: dict[str, str] = {}
+    tests_by_rule: dict[str, str] = {}
     for path in sorted((ROOT / "tests" / "hosts").glob("test_*.py")):
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TRIPS":
                 name = path.relative_to(ROOT).as_posix()
-                found |= dict.fromkeys(ast.literal_eval(node.value), name)
-    return found
+                tests_by_rule |= dict.fromkeys(ast.literal_eval(node.value), name)
+    return tests_by_rule
 
 
 def functions() -> dict[str, list[str]]:

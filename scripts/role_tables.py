@@ -37,26 +37,26 @@ def driver_sets(universe: Universe, row: DriverRow) -> dict[str, dict[str, Packa
     """A driver's three sets of packages, each without those of an earlier set."""
     branch = Branch(row.version, frozenset(row.branch_sources))
     sets: dict[str, dict[str, Package]] = {}
-    known: dict[str, Package] = {}
+    earlier: dict[str, Package] = {}
     for name, roots in (
         ("userspace", row.userspace),
         ("kernel", row.kernel),
         ("desktop", row.desktop),
     ):
-        sets[name] = minus(close(universe, roots, branch, known), known)
-        known |= sets[name]
+        sets[name] = minus(close(universe, roots, branch, earlier), earlier)
+        earlier |= sets[name]
     return sets
 
 
 def cuda_tables(universe: Universe, row: CudaRow, driver: DriverRow) -> dict[str, Any]:
     """The tables of CUDA's two profiles, and of the driver's libraries that the toolkit needs."""
     branch = Branch(driver.version, frozenset(driver.branch_sources))
-    known = {
+    of_driver = {
         n: p for packages in driver_sets(universe, driver).values() for n, p in packages.items()
     }
-    runtime = minus(close(universe, row.runtime, branch, known), known)
+    runtime = minus(close(universe, row.runtime, branch, of_driver), of_driver)
     roots = [*row.runtime, *row.toolkit]
-    toolkit = minus(close(universe, roots, branch, {**known, **runtime}), known)
+    toolkit = minus(close(universe, roots, branch, {**of_driver, **runtime}), of_driver)
     alone = close(universe, roots, branch)
     return {
         "__cuda_package_table": {"runtime": versions(runtime), "toolkit": versions(toolkit)},
