@@ -85,8 +85,8 @@ def _check_regular(mode: int, where: str) -> None:
         )
 
 
-def load(data: bytes, *, where: str, what: str, hint: str = "") -> Any:
-    """The plain data of one YAML document that provision wrote; `what` names it in errors.
+def load(data: bytes, *, where: str, subject: str, hint: str = "") -> Any:
+    """The plain data of one YAML document that provision wrote; `subject` names it in errors.
 
     Texts, numbers, truth values, null, lists, and mappings whose keys are different texts: only
     what JSON has, for digests are made from JSON. InputError for anything else.
@@ -100,11 +100,14 @@ def load(data: bytes, *, where: str, what: str, hint: str = "") -> Any:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise InputError(
-            f"{what} is not UTF-8 text", where=f"{where}:{line}", got=str(error.reason), hint=hint
+            f"{subject} is not UTF-8 text",
+            where=f"{where}:{line}",
+            got=str(error.reason),
+            hint=hint,
         ) from None
     except _OddError as odd:
         raise InputError(
-            f"{what} holds a value that provision never writes",
+            f"{subject} holds a value that provision never writes",
             where=f"{where}:{odd.line}" if odd.line else where,
             got=odd.got,
             expected=odd.expected,
@@ -113,7 +116,7 @@ def load(data: bytes, *, where: str, what: str, hint: str = "") -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise InputError(
-            f"{what} is not YAML",
+            f"{subject} is not YAML",
             where=f"{where}:{mark.line + 1}" if mark else where,
             got=str(getattr(error, "problem", None) or getattr(error, "reason", "")),
             hint=hint,

@@ -161,12 +161,12 @@ def write(root: Path, files: Mapping[str, bytes], *, version: str) -> Difference
 
 
 @contextlib.contextmanager
-def writing(where: Path, hint: str = "", what: str = "it") -> Iterator[None]:
+def writing(where: Path, hint: str = "", subject: str = "it") -> Iterator[None]:
     """MachineError about the file or folder where what is written inside fails."""
     try:
         yield
     except OSError as error:
-        raise MachineError.of(error, f"{what} cannot be written", where, hint) from None
+        raise MachineError.of(error, f"{subject} cannot be written", where, hint) from None
 
 
 def write_file(path: Path, data: bytes) -> None:

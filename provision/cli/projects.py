@@ -23,12 +23,12 @@ def read_fleet(
     *,
     vault_password_file: Path | None = None,
     quiet: bool,
-    seen: Mapping[str, discover.Seen] | None = None,
+    discovered: Mapping[str, discover.Seen] | None = None,
 ) -> inventory.Fleet:
     """The project's hosts with their wishes and facts; warnings go to stderr.
 
-    The facts are discovered.yml's, or `seen` where that is given. Ansible runs in the project, so
-    that its ansible.cfg is used; `sources` are relative to the user's directory.
+    The facts are discovered.yml's, or `discovered` where that is given. Ansible runs in the
+    project, so that its ansible.cfg is used; `sources` are relative to the user's directory.
     """
     if not project.is_dir():
         raise InputError(
@@ -61,7 +61,8 @@ def read_fleet(
     export = inventory.read_export(where, cwd=project, extra=extra, texts=files)
     words = inventory.Words(all_options(), PREFIXES, JUDGES)
     fleet = inventory.parse(export, words, files)
-    fleet = discover.with_facts(fleet, read_discovered(project) if seen is None else seen)
+    facts = read_discovered(project) if discovered is None else discovered
+    fleet = discover.with_facts(fleet, facts)
     if not quiet:
         for warning in fleet.warnings:
             say(f"warning: {warning}", err)

@@ -84,7 +84,7 @@ def _accepted(project: Path, host: str, lock: Lock) -> tuple[dict[str, Any], str
         data = inputs.read(path)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError("there is no acceptance yet", where=str(path), hint=again) from None
-    report = loads(data, where=str(path), what="an acceptance", hint=again)
+    report = loads(data, where=str(path), kind="an acceptance", hint=again)
     number = report.get("format") if isinstance(report, dict) else None
     if number != ACCEPTANCE_FORMAT or fault(report, _REPORT):
         raise InputError(

@@ -41,7 +41,7 @@ def compare(old: Evidence, new: Evidence) -> list[str]:
 
 
 def _versions(evidence: Evidence) -> dict[str, str]:
-    return {name: version(one) for name, one in evidence["versions"].items()}
+    return {name: version(versions) for name, versions in evidence["versions"].items()}
 
 
 def _yes(value: bool) -> str:
@@ -53,9 +53,9 @@ def _verdict(judged: Mapping[str, Any]) -> str:
     return f"{judged['verdict']} (next: {judged['action']})"
 
 
-def _changed(what: str, old: Any, new: Any) -> Iterator[str]:
+def _changed(subject: str, old: Any, new: Any) -> Iterator[str]:
     if old != new:
-        yield f"{what}: {_text(old)} -> {_text(new)}"
+        yield f"{subject}: {_text(old)} -> {_text(new)}"
 
 
 def _text(value: Any) -> str:
@@ -146,10 +146,10 @@ def _gpu(old: Gpu, new: Gpu) -> Iterator[str]:
     yield from _checks(title, old["checks"], new["checks"])
 
 
-def _place(card: Gpu, other: Gpu) -> str:
+def _place(card: Gpu, counterpart: Gpu) -> str:
     """Where a card is, by what is known on both dates: "index 1, slot 2, at 0000:18:00.0"."""
-    known = [key for key in PLACE if card[key] is not None and other[key] is not None]
-    return ", ".join(f"{PLACE[key]} {card[key]}" for key in known)
+    keys = [key for key in PLACE if card[key] is not None and counterpart[key] is not None]
+    return ", ".join(f"{PLACE[key]} {card[key]}" for key in keys)
 
 
 def _ill(card: Gpu) -> Iterator[str]:

@@ -75,10 +75,10 @@ def file_name(host: str, written: str) -> str:
 
 def parse(data: bytes, *, where: str) -> Evidence:
     """The evidence in a file's bytes. InputError for what is none, or of another version."""
-    found = loads(data, where=where, what="evidence")
+    content = loads(data, where=where, kind="evidence")
     hint = "`provision evidence HOST` writes it; another version of provision has others"
     message = "is not evidence of a format known here"
-    document = inputs.of_format(found, FORMAT, message, where=where, hint=hint)
+    document = inputs.of_format(content, FORMAT, message, where=where, hint=hint)
     strange = fault(document, DOCUMENT)
     if strange:
         raise InputError(f"is not evidence: `{strange}` is not as in evidence", where=where)
@@ -95,12 +95,12 @@ def check_acceptance(verdict: Any, where: str, hint: str = "") -> None:
         raise InputError(f"`{strange}` is not as in a verdict", where=where, hint=hint)
 
 
-def loads(data: bytes, *, where: str, what: str, hint: str = "") -> Any:
+def loads(data: bytes, *, where: str, kind: str, hint: str = "") -> Any:
     """JSON's value. InputError for anything else, NaN among it, which canonical JSON has not."""
     try:
         return json.loads(data.decode("utf-8"), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise InputError.of(error, f"is not {what}: not JSON", where, hint) from None
+        raise InputError.of(error, f"is not {kind}: not JSON", where, hint) from None
 
 
 def _refuse(word: str) -> Any:
@@ -115,7 +115,7 @@ def fault(value: Any, shape: Any, path: str = "") -> str:
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             return path or "it"
-        inner = ((f"{path}.{key}".lstrip("."), value.get(key), one) for key, one in shape.items())
+        inner = ((f"{path}.{key}".lstrip("."), value.get(key), part) for key, part in shape.items())
     elif isinstance(shape, list):
         if not isinstance(value, list):
             return path
@@ -123,4 +123,4 @@ def fault(value: Any, shape: Any, path: str = "") -> str:
     else:
         fits = isinstance(value, shape) and not (shape is int and isinstance(value, bool))
         return "" if fits else path
-    return next((found for name, item, one in inner if (found := fault(item, one, name))), "")
+    return next((place for name, item, part in inner if (place := fault(item, part, name))), "")

@@ -26,12 +26,13 @@ def lines(evidence: Evidence) -> Iterator[str]:
     yield f"  {run['status']} by {run['name']}: checks: {', '.join(counts)}"
     yield from (f"    failed: {check['id']}: {check['title']}" for check in run["failed"])
     yield f"  lock {short(evidence)}: {evidence['lock']['stack']}"
-    yield "  " + ", ".join(f"{name} {version(one)}" for name, one in evidence["versions"].items())
+    shown = [f"{name} {version(versions)}" for name, versions in evidence["versions"].items()]
+    yield "  " + ", ".join(shown)
 
 
-def version(one: dict[str, str | None]) -> str:
-    """What was found, and what is locked where that is another."""
-    found, locked = one.get("found"), one.get("locked")
+def version(versions: dict[str, str | None]) -> str:
+    """The version found on the host, and the locked one where it differs."""
+    found, locked = versions.get("found"), versions.get("locked")
     unlike = "" if reading.matches(found, locked) else f" (locked {locked})"
     return f"{found or 'unknown'}{unlike}"
 

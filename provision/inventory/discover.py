@@ -200,7 +200,7 @@ def _plain(answer: Seen) -> dict[str, Any]:
 def parse(data: bytes, *, where: str) -> dict[str, Seen]:
     """The answers that `dump` wrote; InputError for anything else."""
     hint = "remove it, then `provision discover`"
-    document = inputs.load(data, where=where, what=FILE, hint=hint)
+    document = inputs.load(data, where=where, subject=FILE, hint=hint)
     try:
         answers = {host: _seen(data) for host, data in document["hosts"].items()}
     except (KeyError, TypeError, AttributeError):

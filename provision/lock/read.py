@@ -24,7 +24,7 @@ ANEW = "`provision lock --upgrade` makes it anew"
 def parse(data: bytes, *, where: str) -> Lock:
     """The lock in lock.yml's bytes. InputError where format, shape or digest is wrong."""
     hint = f"{ANEW}; of a merge, take either side and `provision lock`"
-    document = inputs.load(data, where=where, what="the lock", hint=hint)
+    document = inputs.load(data, where=where, subject="the lock", hint=hint)
     slim = document.get("gpu_lock") if isinstance(document, dict) else None
     details = document.get("gpu_lock_details") if isinstance(document, dict) else None
     if not isinstance(slim, dict) or not isinstance(details, dict):

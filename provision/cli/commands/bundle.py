@@ -190,8 +190,8 @@ def _make(
             status.update(text)
 
         given = [*sources, *([since] if since is not None else [])]
-        places, known = bundle.at_hand(given, download.cache_directory(), progress)
-        plan = bundle.make(lock, catalog.load(), wish, places, known, progress)
+        places, earlier_wheels = bundle.at_hand(given, download.cache_directory(), progress)
+        plan = bundle.make(lock, catalog.load(), wish, places, earlier_wheels, progress)
         manifest, written = bundle.write(folder, plan, places, since=earlier, progress=progress)
         data = bundle.dump(manifest)
         signed = {bundle.SIGNATURE: data}

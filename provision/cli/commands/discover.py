@@ -44,7 +44,7 @@ def discover_hosts(
         inventories,
         vault_password_file=vault_password_file,
         quiet=no_prefix_warnings,
-        seen={},
+        discovered={},
     )
     path = project / discover.FILE
     before = inputs.read(path) if path.exists() else b""

@@ -80,7 +80,7 @@ def _needed(allowed_signers: Path | None) -> Path:
 
 def _write(host: str, project: Path, key: Path, output: Path | None, *, as_json: bool) -> None:
     moment = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    found = evidence.collect(project, host, projects.read_lock(project), moment)
+    document = evidence.collect(project, host, projects.read_lock(project), moment)
     path = output or project / FOLDER / evidence.file_name(host, moment)
     signature = evidence.signature_of(path)
     for file in (path, signature):
@@ -90,7 +90,7 @@ def _write(host: str, project: Path, key: Path, output: Path | None, *, as_json:
                 where=str(file),
                 hint="--output names another",
             )
-    data = evidence.dump(found)
+    data = evidence.dump(document)
     signed = evidence.sign(data, key)
     with tree.writing(path, "--output names another place"):
         tree.write_file(path, data)
@@ -98,7 +98,7 @@ def _write(host: str, project: Path, key: Path, output: Path | None, *, as_json:
     if as_json:
         print_json({"evidence": str(path), "signature": str(signature)})
         return
-    for line in evidence.lines(found):
+    for line in evidence.lines(document):
         say(line)
     say(f"evidence:  {path}")
     say(f"signature: {signature}")
@@ -123,12 +123,12 @@ def _verified(
 
 
 def _verify(path: Path, allowed_signers: Path, identity: str | None, *, as_json: bool) -> None:
-    found, signer = _verified(path, allowed_signers, identity)
+    document, signer = _verified(path, allowed_signers, identity)
     if as_json:
-        print_json({"signer": signer.identity, "key": signer.key, "evidence": found})
+        print_json({"signer": signer.identity, "key": signer.key, "evidence": document})
         return
-    say(f"good: {evidence.heading(found)}, signed by {signer.identity} ({signer.key})")
-    for line in evidence.lines(found):
+    say(f"good: {evidence.heading(document)}, signed by {signer.identity} ({signer.key})")
+    for line in evidence.lines(document):
         say(line)
 
 

@@ -36,16 +36,18 @@ def give_examples(
     if output is not None:
         _write(output, dict(example.file(notebook=notebook) for example in chosen), as_json)
     elif as_json:
-        print_json({"examples": [{"name": one.name, "title": one.title} for one in chosen]})
+        print_json(
+            {"examples": [{"name": example.name, "title": example.title} for example in chosen]}
+        )
     elif name:
         # As it is: `say` would break lines.
         sys.stdout.write(chosen[0].file(notebook=notebook)[1])
     elif notebook:
         raise InputError("--notebook needs NAME or --output DIR")
     else:
-        width = max(len(one.name) for one in chosen)
-        for one in chosen:
-            say(f"{one.name:<{width}}  {one.title}")
+        width = max(len(example.name) for example in chosen)
+        for example in chosen:
+            say(f"{example.name:<{width}}  {example.title}")
 
 
 def _write(folder: Path, files: dict[str, str], as_json: bool) -> None:

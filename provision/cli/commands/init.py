@@ -24,7 +24,7 @@ def init(
             where=str(directory),
             hint="choose another directory",
         )
-    with tree.writing(directory, what="the project"):
+    with tree.writing(directory, subject="the project"):
         for path, data in example.render(directory.resolve().name).items():
             tree.write_file(directory / path, data)
     say(f"{directory}/lab/hosts.yml: write your hosts there, then")

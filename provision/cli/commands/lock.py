@@ -149,7 +149,7 @@ def _write(project: Path, before: locks.Lock | None, new_lock: locks.Lock, *, ch
     data = locks.dump(new_lock)
     changed = data != (inputs.read(path) if path.exists() else b"")
     if changed and not check:
-        with tree.writing(path, what="the lock"):
+        with tree.writing(path, subject="the lock"):
             if before is not None and before.digest != new_lock.digest:
                 projects.keep_lock(project, before)
             tree.write_file(path, data)

@@ -134,8 +134,8 @@ def _action(
     if asked[0] in ("--script", "--diagnose"):
         script = Path(wanted["gpu_train_script"] or "")
         if not wanted["gpu_train_hosts"]:
-            what = f"{asked[0]} {script.name}".strip()
-            raise InputError("on which hosts?", where="HOSTS", hint=f"provision train all {what}")
+            action = f"{asked[0]} {script.name}".strip()
+            raise InputError("on which hosts?", where="HOSTS", hint=f"provision train all {action}")
         if asked[0] == "--script" and not script.is_file():
             raise InputError("there is no such script", where="--script", got=str(script))
         return {"gpu_train_action": "start"}
@@ -231,8 +231,8 @@ def _lines(report: Mapping[str, Any] | None) -> list[str]:
     """The collection's own words, so that Ansible alone says the same."""
     if report is None:
         return []
-    found: list[str] = collection.stack_module("training.outcome").lines(report)
-    return found
+    lines: list[str] = collection.stack_module("training.outcome").lines(report)
+    return lines
 
 
 def _show(request: RunRequest, done: run.Training, view: View) -> None:

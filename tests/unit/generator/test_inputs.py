@@ -59,7 +59,7 @@ def test_odd_yaml_is_refused_with_its_line(name: str) -> None:
     """Each was "a fault of provision itself", or ended the process in libyaml."""
     text, line, got = ODD[name]
     with pytest.raises(InputError) as caught:
-        inputs.load(text.encode(), where="lock.yml", what="the lock", hint="make it anew")
+        inputs.load(text.encode(), where="lock.yml", subject="the lock", hint="make it anew")
     where = caught.value.where
     assert where == (f"lock.yml:{line}" if line else where)
     assert got in caught.value.got.replace("9" * 37, "")
@@ -68,7 +68,7 @@ def test_odd_yaml_is_refused_with_its_line(name: str) -> None:
 
 def test_what_is_not_utf8_is_refused_with_its_line() -> None:
     with pytest.raises(InputError, match="not UTF-8") as caught:
-        inputs.load(b"a: 1\nb: \xff\n", where="f", what="it")
+        inputs.load(b"a: 1\nb: \xff\n", where="f", subject="it")
     assert caught.value.where == "f:2"
 
 
@@ -80,14 +80,14 @@ def test_a_file_of_60_mb_is_refused_before_it_is_parsed(
     with path.open("wb") as file:
         file.truncate(60 << 20)
     with pytest.raises(InputError) as caught:
-        inputs.load(inputs.read(path), where=str(path), what="the lock")
+        inputs.load(inputs.read(path), where=str(path), subject="the lock")
     assert caught.value.expected == "at most 32 MiB"
 
 
 def test_plain_data_is_what_it_was() -> None:
     data = {"a": [1, 2.5, True, None, "x: y", "2024-01-01", "~", "", "é\n"], "b": {"0": {}}}
     text = yaml.safe_dump(data, allow_unicode=True).encode()
-    assert inputs.load(text, where="", what="it") == data
+    assert inputs.load(text, where="", subject="it") == data
 
 
 @pytest.mark.parametrize("kind", ["a directory", "a named pipe", "a socket"])
@@ -251,7 +251,9 @@ def refusal(read: Callable[[], object]) -> InputError | None:
 
 @given(data=FILES)
 def test_any_bytes_are_plain_data_or_refused(data: bytes) -> None:
-    refused = refusal(lambda: json.dumps(inputs.load(data, where="f", what="it"), sort_keys=True))
+    refused = refusal(
+        lambda: json.dumps(inputs.load(data, where="f", subject="it"), sort_keys=True)
+    )
     assert refused is None or refused.where.startswith("f")
 
 
