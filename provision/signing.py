@@ -90,13 +90,14 @@ def verify(
     files = ["-s", str(signature.absolute()), "-f", str(allowed_signers.absolute())]
     identities = [identity]
     if identity is None:
-        found = _ssh_keygen(["find-principals", *files], b"", TIMEOUT_SECONDS)
-        identities = [line for line in found.stdout.decode("utf-8", "replace").splitlines() if line]
+        principals = _ssh_keygen(["find-principals", *files], b"", TIMEOUT_SECONDS)
+        lines = principals.stdout.decode("utf-8", "replace").splitlines()
+        identities = [line for line in lines if line]
         if not identities:
             raise DriftError(
                 "the signature is of nobody in the file of allowed signers, or is none",
                 where=str(signature),
-                got=_said(found),
+                got=_said(principals),
                 expected=f"a signer in {allowed_signers}",
             )
     for name in identities:

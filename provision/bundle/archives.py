@@ -23,7 +23,7 @@ from provision.errors import DriftError, InputError
 from provision.upstream import release
 from provision.upstream.exact import Exact, Places
 from provision.upstream.packages import Package
-from provision.upstream.whole_index import Found, WholeIndex, close
+from provision.upstream.whole_index import IndexedPackage, WholeIndex, close
 
 _MOVED = (
     "`provision lock --upgrade sources` locks the present indices; --from BUNDLE takes the locked "
@@ -46,12 +46,12 @@ class Archives:
     fetched: dict[str, Exact] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
 
-    def take(self, found: Found) -> None:
+    def take(self, indexed: IndexedPackage) -> None:
         """Adds a package's file, at the path that apt looks for it."""
-        package = found.package
+        package = indexed.package
         name = package.filename.removeprefix("./")
-        path = f"{folder(found.archive)}/{name}"
-        url = f"{found.archive}/{name}"
+        path = f"{folder(indexed.archive)}/{name}"
+        url = f"{indexed.archive}/{name}"
         where = f"{self.platform.title}: {package.name} {package.version}"
         self.fetched[path] = Exact(package.sha256, (url,), where)
         self.sizes[path] = package.size
@@ -172,12 +172,12 @@ def add_stack(archives: Archives, stack: needs.Stack, locked: Locked, more: Sequ
         if "installer" in part
     }
     outside = {n: row for n, row in locked.items() if row["source"] not in inside}
-    found = _locked(archives, outside)
-    versions: dict[str, Package] = {one.package.name: one.package for one in found}
-    newest, each = needs.packages(archives.platform, stack)
+    locked_packages = _locked(archives, outside)
+    versions: dict[str, Package] = {p.package.name: p.package for p in locked_packages}
+    newest, all_versions = needs.packages(archives.platform, stack)
     index = archives.index
-    roots = [*found]
-    for name in [*newest, *more, *each]:
+    roots = [*locked_packages]
+    for name in [*newest, *more, *all_versions]:
         if not index.versions(name):
             raise InputError(
                 "the locked archives have no such package",
@@ -185,22 +185,22 @@ def add_stack(archives: Archives, stack: needs.Stack, locked: Locked, more: Sequ
                 got=name,
                 hint="--package takes names of the distribution's packages" if name in more else "",
             )
-    roots += [one for name in each for one in index.versions(name)]
+    roots += [indexed for name in all_versions for indexed in index.versions(name)]
     roots += [
         index.versions(name)[0] for name in [*newest, *more, *index.base()] if name not in versions
     ]
-    for one in close(index, roots, versions).values():
-        archives.take(one)
+    for indexed in close(index, roots, versions).values():
+        archives.take(indexed)
 
 
-def _locked(archives: Archives, locked: Locked) -> list[Found]:
+def _locked(archives: Archives, locked: Locked) -> list[IndexedPackage]:
     """The locked packages, where the indices have them by name, version and hash."""
-    found, gone = [], []
+    present, gone = [], []
     for name, row in locked.items():
         candidates = [*archives.index.versions(name), *archives.own.versions(name)]
         same = [candidate for candidate in candidates if candidate.package.sha256 == row["sha256"]]
         if same:
-            found.append(same[0])
+            present.append(same[0])
         else:
             gone.append(f"{name} {row['version']}")
     if gone:
@@ -210,7 +210,7 @@ def _locked(archives: Archives, locked: Locked) -> list[Found]:
             got=f"no index has {', '.join(gone)}",
             hint="`provision lock` takes the nearest that still fits",
         )
-    return found
+    return present
 
 
 def entries(archives: Iterable[Archives]) -> tuple[Mapping[str, Any], ...]:

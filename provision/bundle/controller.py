@@ -42,10 +42,10 @@ def requirements(python: str) -> str:
     kept = []
     for line in text().replace("\\\n", " ").splitlines():
         pinned, *hashes = line.split(" --hash=")
-        one = Requirement(pinned)
-        if one.marker is None or one.marker.evaluate(where):
-            words = [f"{one.name}{one.specifier}", *(f"--hash={sha.strip()}" for sha in hashes)]
-            kept.append(" ".join(words) + "\n")
+        requirement = Requirement(pinned)
+        if requirement.marker is None or requirement.marker.evaluate(where):
+            pin = f"{requirement.name}{requirement.specifier}"
+            kept.append(" ".join([pin, *(f"--hash={sha.strip()}" for sha in hashes)]) + "\n")
     return "".join(kept)
 
 

@@ -240,16 +240,16 @@ def clash(paths: Iterable[str]) -> tuple[str, str] | None:
     A stick's FAT knows no upper and lower case, so one would be written over the other. Nor can a
     file be the folder of another.
     """
-    known: dict[str, str] = {}
+    by_folded: dict[str, str] = {}
     for path in paths:
-        other = known.setdefault(_folded(path), path)
-        if other != path:
-            return other, path
-    for path in known.values():
+        earlier = by_folded.setdefault(_folded(path), path)
+        if earlier != path:
+            return earlier, path
+    for path in by_folded.values():
         for parent in PurePosixPath(path).parents:
-            other = known.get(_folded(str(parent)), "")
-            if other:
-                return other, path
+            file = by_folded.get(_folded(str(parent)), "")
+            if file:
+                return file, path
     return None
 
 

@@ -57,13 +57,13 @@ def make(
     facts: Catalog,
     wish: Wish,
     places: Places,
-    known: Environments,
+    earlier_wheels: Environments,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Plan:
     """The plan of a lock's bundle, from the indices that the lock names.
 
-    `known` are wheels of earlier bundles, for which no index is asked. DriftError where upstream
-    has moved on.
+    `earlier_wheels`: those of earlier bundles, for which no index is asked. DriftError where
+    upstream no longer has what is locked.
     """
     stacks = _stacks(lock, facts, wish.platforms)
     plan = Plan(lock.digest, tuple(sorted(stacks)), tuple(sorted(set(wish.packages))))
@@ -74,7 +74,7 @@ def make(
         plan.made |= controller.made(plan.made[LOCK], *wish.controller)
         for python in controller.PYTHONS:
             text = controller.requirements(python)
-            _add_wheels(plan, text, python, controller.WHEEL_PLATFORM, known)
+            _add_wheels(plan, text, python, controller.WHEEL_PLATFORM, earlier_wheels)
     rows = {row.id: row for row in facts.platforms}
     read: list[Archives] = []
     for platform, names in sorted(stacks.items()):
@@ -87,7 +87,9 @@ def make(
             package_archives.add_stack(its, lock.stacks[name], locked, plan.packages)
             _add_files(plan, facts, lock.stacks[name])
             python = lock.stacks[name]["tensorflow"]["python"]
-            _add_wheels(plan, lock.requirements[name], python, rows[platform].wheel_platform, known)
+            _add_wheels(
+                plan, lock.requirements[name], python, rows[platform].wheel_platform, earlier_wheels
+            )
         path, body = package_archives.sources(its)
         plan.made |= its.made | {path: body}
         plan.fetched |= its.fetched
@@ -127,7 +129,7 @@ def _stacks(lock: Lock, facts: Catalog, wished: Sequence[str]) -> dict[str, list
 def _add_files(plan: Plan, facts: Catalog, stack: Mapping[str, Mapping[str, Any]]) -> None:
     """Adds what is no package: the archive of cuDNN, NVIDIA's installers."""
     for file in locked_files.of_stack(facts, stack):
-        _add_file(plan, file.sha256, file.urls, file.what)
+        _add_file(plan, file.sha256, file.urls, file.title)
 
 
 def _add_file(plan: Plan, sha256: str, urls: Sequence[str], where: str) -> None:
@@ -136,16 +138,16 @@ def _add_file(plan: Plan, sha256: str, urls: Sequence[str], where: str) -> None:
 
 
 def _add_wheels(
-    plan: Plan, requirements: str, python: str, wheel_platform: str, known: Environments
+    plan: Plan, requirements: str, python: str, wheel_platform: str, earlier_wheels: Environments
 ) -> None:
     digest = hashlib.sha256(requirements.encode()).hexdigest()
     key = f"{digest} {python} {wheel_platform}"
     if key in plan.environments:
         return
-    if key in known and _are_wheels_of(known[key], requirements):
-        for path, sha256 in known[key].items():
+    if key in earlier_wheels and _are_wheels_of(earlier_wheels[key], requirements):
+        for path, sha256 in earlier_wheels[key].items():
             plan.fetched[path] = Exact(sha256, (), path)
-        plan.environments[key] = tuple(sorted(known[key]))
+        plan.environments[key] = tuple(sorted(earlier_wheels[key]))
         return
     wheels = wheel_files.files(requirements, python=python, wheel_platform=wheel_platform)
     for wheel in wheels:

@@ -13,7 +13,7 @@ from provision.catalog import Catalog
 class LockedFile:
     """One of them: what it is, its SHA-256, and where it is; () where only people can fetch it."""
 
-    what: str
+    title: str
     sha256: str
     urls: tuple[str, ...]
 

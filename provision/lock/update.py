@@ -67,7 +67,7 @@ def make(
         where,
         download.cache_directory(),
         progress=progress,
-        known=keep.file_hashes(before),
+        locked_hashes=keep.file_hashes(before),
     )
     for choice in choices:
         platform = where.of(choice.platform)
@@ -110,7 +110,7 @@ def _with_repositories(stacks: Sequence[Stack], archive: Indices, reader: Reader
         repositories |= own.repositories(stacks, reader)
     for repository in repositories.values():
         url, sha256 = repository.url, repository.sha256
-        locked = reader.known.get(url, sha256)
+        locked = reader.locked_hashes.get(url, sha256)
         if sha256 != locked:
             raise keep.changed(url, f"SHA-256 {sha256}", f"SHA-256 {locked}")
     return dataclasses.replace(archive, repositories=repositories)

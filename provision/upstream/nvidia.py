@@ -48,7 +48,7 @@ class Reader:
     get: Fetch = fetch
     progress: Callable[[str], None] = lambda _: None
     # URL -> SHA-256 of the files that a lock has already.
-    known: Mapping[str, str] = field(default_factory=dict)
+    locked_hashes: Mapping[str, str] = field(default_factory=dict)
 
     def repository(self, row: NvidiaSourceRow) -> Repository:
         """A repository of the catalog, on the network or in a local installer."""
@@ -57,7 +57,7 @@ class Reader:
     def runfile(self, driver: DriverRow) -> Runfile:
         """A driver's installer; it is fetched only where its hash is unknown."""
         url = self.mirrors.at(driver.url)
-        sha256 = driver.sha256 or self.known.get(url, "")
+        sha256 = driver.sha256 or self.locked_hashes.get(url, "")
         if not sha256:
             _, sha256 = download.file_of(
                 url, cache=self.cache, begins=_SCRIPT, progress=self.progress

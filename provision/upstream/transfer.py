@@ -122,15 +122,15 @@ class _Watch:
                 return
 
     def _break(self) -> None:
-        for one in self._sockets:
+        for sock in self._sockets:
             with contextlib.suppress(OSError):  # it has ended by itself
-                one.shutdown(socket.SHUT_RDWR)
+                sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Ends the watch."""
         self._ended.set()
-        for one in self._sockets:
-            one.close()
+        for sock in self._sockets:
+            sock.close()
 
 
 class _PlainConnection(http.client.HTTPConnection):

@@ -58,12 +58,12 @@ def files(requirements: str, *, python: str, wheel_platform: str) -> list[WheelF
     """
     pins = _pins(requirements)
     supported = frozenset(_tags(python, wheel_platform))
-    found = [
+    wheels = [
         file
         for file in _of_index(pins, python, wheel_platform)
         if file.sha256 in pins[file.project].hashes and _fits(file.name, supported)
     ]
-    missing = sorted(pins.keys() - {file.project for file in found})
+    missing = sorted(pins.keys() - {file.project for file in wheels})
     if missing:
         raise DriftError(
             "the index no longer has what is locked",
@@ -73,7 +73,7 @@ def files(requirements: str, *, python: str, wheel_platform: str) -> list[WheelF
             hint="--from BUNDLE takes it from an earlier bundle; `provision lock --upgrade "
             f"{missing[0]}` moves it",
         )
-    return sorted(found, key=lambda file: file.name)
+    return sorted(wheels, key=lambda file: file.name)
 
 
 def project_of(file: str) -> str:

@@ -47,14 +47,14 @@ def _line(text: str, name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
+class IndexedPackage:
     """A package, and the address of the archive that has its file."""
 
     package: Package
     archive: str
 
 
-def _newest_first(a: Found, b: Found) -> int:
+def _newest_first(a: IndexedPackage, b: IndexedPackage) -> int:
     left, right = a.package, b.package
     order = int(left.sha256 > right.sha256) - int(left.sha256 < right.sha256)
     return -compare(left.version, right.version) or order
@@ -66,7 +66,7 @@ class WholeIndex:
 
     _by_name: dict[str, list[_Stanza]] = field(default_factory=dict)
     _providers: dict[str, list[str]] = field(default_factory=dict)
-    _read: dict[str, list[Found]] = field(default_factory=dict)
+    _read: dict[str, list[IndexedPackage]] = field(default_factory=dict)
 
     def add(self, text: str, *, archive: str, origin: str) -> None:
         """Adds the text of a Packages index. Once a package was asked for, nothing is added."""
@@ -81,14 +81,15 @@ class WholeIndex:
                 if name not in names:
                     names.append(name)
 
-    def versions(self, name: str) -> list[Found]:
+    def versions(self, name: str) -> list[IndexedPackage]:
         """The packages of a name, the newest first; one that several suites have, once."""
         if name not in self._read:
-            found: dict[tuple[str, str], Found] = {}
+            packages: dict[tuple[str, str], IndexedPackage] = {}
             for stanza in self._by_name.get(name, ()):
                 (package,) = parse(stanza.text, stanza.origin)
-                found.setdefault((package.version, package.sha256), Found(package, stanza.archive))
-            self._read[name] = sorted(found.values(), key=functools.cmp_to_key(_newest_first))
+                key = (package.version, package.sha256)
+                packages.setdefault(key, IndexedPackage(package, stanza.archive))
+            self._read[name] = sorted(packages.values(), key=functools.cmp_to_key(_newest_first))
         return self._read[name]
 
     def base(self) -> list[str]:
@@ -99,35 +100,35 @@ class WholeIndex:
             if any(stanza.priority in BASE for stanza in stanzas)
         )
 
-    def candidates(self, relation: Relation) -> Iterator[Found]:
+    def candidates(self, relation: Relation) -> Iterator[IndexedPackage]:
         """The packages that fulfil a relation: those of its name, the newest first; providers."""
         name, operator, version = relation
-        for found in self.versions(name):
-            if satisfies(found.package.version, operator, version):
-                yield found
+        for indexed in self.versions(name):
+            if satisfies(indexed.package.version, operator, version):
+                yield indexed
         for provider in sorted(self._providers.get(name, ())):
-            for found in self.versions(provider)[:1]:
-                if fulfils(found.package, relation):
-                    yield found
+            for indexed in self.versions(provider)[:1]:
+                if fulfils(indexed.package, relation):
+                    yield indexed
 
 
 def close(
-    index: WholeIndex, roots: Iterable[Found], locked: Mapping[str, Package]
-) -> dict[tuple[str, str], Found]:
+    index: WholeIndex, roots: Iterable[IndexedPackage], locked: Mapping[str, Package]
+) -> dict[tuple[str, str], IndexedPackage]:
     """(name, version) -> package, for `roots` and everything they need, sorted.
 
     Of the names in `locked` no other version is taken. Locked packages need not be in the index,
     and are part of the result only as roots. UnsatisfiableError where the index lacks something.
     """
-    result: dict[tuple[str, str], Found] = {}
+    result: dict[tuple[str, str], IndexedPackage] = {}
     queue = list(roots)
     while queue:
-        found = queue.pop(0)
-        package = found.package
+        indexed = queue.pop(0)
+        package = indexed.package
         key = (package.name, package.version)
         if key in result:
             continue
-        result[key] = found
+        result[key] = indexed
         for alternatives in package.depends:
             chosen = _first(index, alternatives, locked, package)
             if chosen is not None:
@@ -137,16 +138,16 @@ def close(
 
 def _first(
     index: WholeIndex, alternatives: Alternatives, locked: Mapping[str, Package], wanted_by: Package
-) -> Found | None:
+) -> IndexedPackage | None:
     """The first alternative that there is; None where a locked package fulfils one."""
     for relation in alternatives:
         for package in locked.values():
             if fulfils(package, relation):
                 return None
     for relation in alternatives:
-        for found in index.candidates(relation):
-            if found.package.name not in locked:
-                return found
+        for indexed in index.candidates(relation):
+            if indexed.package.name not in locked:
+                return indexed
     text = " | ".join(
         f"{name} ({operator} {version})" if operator else name
         for name, operator, version in alternatives
@@ -155,9 +156,9 @@ def _first(
         f"{wanted_by.name} {wanted_by.version} needs {text}, which the locked archives don't have",
         where=wanted_by.origin,
         got=", ".join(
-            f"{found.package.name} {found.package.version}"
+            f"{indexed.package.name} {indexed.package.version}"
             for name, _, _ in alternatives
-            for found in index.versions(name)
+            for indexed in index.versions(name)
         ),
         expected=text,
     )
