@@ -47,11 +47,11 @@ def load(path: Path) -> Report:
     return validate(data, str(path))
 
 
-def validate(found: Any, where: str = "report") -> Report:
-    """Returns `found` if it has the shape that readers rely on, else raises InputError."""
+def validate(content: Any, where: str = "report") -> Report:
+    """Returns `content` if it has the shape that readers rely on, else raises InputError."""
     message = "is not a report of a format known here"
     hint = "it was written by another version of provision"
-    data = inputs.of_format(found, FORMAT, message, where=where, hint=hint)
+    data = inputs.of_format(content, FORMAT, message, where=where, hint=hint)
     hosts = data.get("hosts")
     if not isinstance(hosts, dict):
         raise InputError("is not a report: no hosts in it", where=where)

@@ -59,7 +59,6 @@ class HostView:
     step: tuple[str, str] = ("", "")
     step_since: float = 0.0
     line_at: float = 0.0
-    seen: bool = False
 
     @property
     def rank(self) -> int:
@@ -153,7 +152,6 @@ class LiveView:
 
     def _planned(self, name: str, host: HostView, event: dict[str, Any]) -> Text | None:
         components = [str(component) for component in event.get("components") or []]
-        host.seen = True
         host.simulated = bool(event.get("simulated_gpu"))
         label = f"{name} (simulated GPU)" if host.simulated else name
         if event.get("phase") == "proof":
@@ -187,9 +185,9 @@ class LiveView:
         component = event.get("component")
         if not component or host.components.get(str(component)) == "running":
             return None
-        for other, state in host.components.items():
+        for previous, state in host.components.items():
             if state == "running":
-                host.components[other] = "done"
+                host.components[previous] = "done"
         host.components[str(component)] = "running"
         return None if self._console.is_terminal else Text(f"{name}: {component}")
 
@@ -282,7 +280,7 @@ class LiveView:
         if host.busy and host.progress and host.step[0] == running and host.phase == "apply":
             return Text(how_far(host.progress) + _clock_of(now - host.step_since))
         if not host.busy:
-            others = any(other.busy for other in self.hosts.values())
+            others = any(peer.busy for peer in self.hosts.values())
             return Text("waits for the other hosts" if others else "", "dim")
         return Text(_step(host.task) + _clock_of(now - host.since))
 

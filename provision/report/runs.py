@@ -75,8 +75,8 @@ def earlier(project: Path, report: Report, limit: int) -> list[Earlier]:
     renamed = [folder for folder in folders if not TIMED.match(folder.name)]
     timed = [folder for folder in reversed(folders) if TIMED.match(folder.name)]
     # Of folders named by their times not all are read.
-    found = [*_before(renamed, began), *islice(_before(timed, began), limit)]
-    return sorted(found, key=lambda run: run.started)[-limit:] if limit else []
+    candidates = [*_before(renamed, began), *islice(_before(timed, began), limit)]
+    return sorted(candidates, key=lambda run: run.started)[-limit:] if limit else []
 
 
 def _before(folders: list[Path], began: str) -> Iterator[Earlier]:

@@ -168,7 +168,7 @@ def test_every_kind_of_host_has_a_page(kind: str, mode: str) -> None:
 )
 def test_the_verdict(made: dict[str, Any], verdict: str, rest: list[str]) -> None:
     found = headline(validate(made))
-    assert (found.verdict, found.rest) == (verdict, rest)
+    assert (found.verdict, found.details) == (verdict, rest)
     document = page(made)
     assert verdict in document.text
 

@@ -19,7 +19,7 @@ def trouble(hosts: list[HostView]) -> list[Trouble]:
     """The hosts that are bad or drift, grouped by trouble: one cause mostly has many hosts."""
     groups: dict[str, list[HostView]] = {}
     differ: set[str] = set()
-    known: dict[str, str] = {}
+    group_keys: dict[str, str] = {}
     for view in hosts:
         if view.status not in (*BAD, "drift"):
             continue
@@ -33,10 +33,10 @@ def trouble(hosts: list[HostView]) -> list[Trouble]:
             name = re.escape(json.dumps(view.name)[1:-1])
             masked = re.sub(rf"(?<![\w.-]){name}(?![\w.-])", "HOST", exact)
             masked = ADDRESS.sub("ADDRESS", masked)
-        key = known.get(exact) or known.get(masked) or exact
+        key = group_keys.get(exact) or group_keys.get(masked) or exact
         if key in groups and key != exact:
             differ.add(key)
-        known[exact] = known[masked] = key
+        group_keys[exact] = group_keys[masked] = key
         groups.setdefault(key, []).append(view)
     return [
         Trouble(views[0].status, views, key in differ, views[0]) for key, views in groups.items()

@@ -33,7 +33,7 @@ def common_checks(hosts: list[HostView]) -> list[CommonChecks]:
     for view in hosts:
         if view.counts:
             by_stack.setdefault(view.stack, []).append(view)
-    found: list[CommonChecks] = []
+    common: list[CommonChecks] = []
     for stack, views in by_stack.items():
         frequent = _frequent(views)
         groups: dict[tuple[Row, ...], list[HostView]] = {}
@@ -42,8 +42,8 @@ def common_checks(hosts: list[HostView]) -> list[CommonChecks]:
             groups.setdefault(same, []).append(view)
         for same, having in groups.items():
             if len(having) > 1 and same:
-                found.append(_taken_out(f"checks-{len(found) + 1}", stack, having, set(same)))
-    return found
+                common.append(_taken_out(f"checks-{len(common) + 1}", stack, having, set(same)))
+    return common
 
 
 def _frequent(views: list[HostView]) -> set[Row]:

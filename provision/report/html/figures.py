@@ -61,7 +61,7 @@ class Figure:
     dots: list[Dot] = field(default_factory=list)
     # Where the limit is drawn; None without one.
     limit: float | None = None
-    said: str = ""
+    description: str = ""
 
     @property
     def points(self) -> str:
@@ -98,8 +98,8 @@ def _figure(check: Mapping[str, Any], past: Mapping[str, Sequence[Any]]) -> Figu
         for place, (entry, number) in enumerate(zip(entries, values, strict=True))
     ]
     drawn = None if limit is None else _height(limit, low, high)
-    said = f"{name}, {len(dots)} acceptances: {dots[0].text} to {dots[-1].text}"
-    return Figure(name, value, check["state"], by, dots, drawn, said)
+    description = f"{name}, {len(dots)} acceptances: {dots[0].text} to {dots[-1].text}"
+    return Figure(name, value, check["state"], by, dots, drawn, description)
 
 
 def _by(check: Mapping[str, Any], figure: Mapping[str, Any], unit: str) -> str:

@@ -80,24 +80,24 @@ def drift(hosts: Iterable[HostView]) -> list[Drift]:
             continue
         for change in view.differences:
             key = tuple(change[part] for part in ("component", "item", "old", "new", "reason"))
-            known = having.setdefault(key, [])
-            if not known or known[-1] is not view:
-                known.append(view)
+            affected = having.setdefault(key, [])
+            if not affected or affected[-1] is not view:
+                affected.append(view)
             first = changes.setdefault(key, change)
             changes[key] = {**first, "reboot": first["reboot"] or change["reboot"]}
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, ...]]] = {}
     for key, views in having.items():
         groups.setdefault((key[0], tuple(view.anchor for view in views)), []).append(key)
-    found = [
+    drifts = [
         Drift(name, [changes[key] for key in keys], having[keys[0]])
         for (name, _), keys in groups.items()
     ]
-    return sorted(found, key=lambda one: -len(one.hosts))
+    return sorted(drifts, key=lambda entry: -len(entry.hosts))
 
 
 def versions(hosts: list[HostView], columns: Mapping[str, str]) -> list[Versions]:
     """Who has which version of what; marks rare ones in the hosts' cells too."""
-    found = []
+    tables = []
     for place, title in enumerate(columns.values()):
         values = [(view, view.cells[place]) for view in hosts]
         entry = _versions(title, [(view, cell.version, cell.state) for view, cell in values])
@@ -105,7 +105,7 @@ def versions(hosts: list[HostView], columns: Mapping[str, str]) -> list[Versions
         for view, cell in values:
             if cell.version in rare and cell.state != "unknown":
                 view.cells[place] = replace(cell, few=f"{rare[cell.version]} of {len(hosts)}")
-        found.append(entry)
+        tables.append(entry)
     for title, attribute in (
         ("GPUs", "gpu_models"),
         ("Platform", "platform"),
@@ -113,25 +113,25 @@ def versions(hosts: list[HostView], columns: Mapping[str, str]) -> list[Versions
     ):
         facts = [(view, str(getattr(view, attribute))) for view in hosts]
         rows = [(view, value, "" if value else "unknown") for view, value in facts]
-        found.append(_versions(title, rows))
-    known = [entry for entry in found if not all(share.unknown for share in entry.shares)]
-    return _said_once(known)
+        tables.append(_versions(title, rows))
+    reported = [entry for entry in tables if not all(share.unknown for share in entry.shares)]
+    return _listed_once(reported)
 
 
-def _said_once(found: list[Versions]) -> list[Versions]:
-    """The same versions, where a long list of hosts that a row before has refers to it."""
-    known: dict[tuple[str, ...], str] = {}
+def _listed_once(tables: list[Versions]) -> list[Versions]:
+    """The same versions; a long list of hosts that an earlier row has only refers to that row."""
+    listed: dict[tuple[str, ...], str] = {}
     once = []
-    for entry in found:
+    for entry in tables:
         shares = []
         for share in entry.shares:
             key = tuple(view.anchor for view in share.hosts)
             if share.others or len(key) <= NAMED:
                 shares.append(share)
                 continue
-            shares.append(replace(share, like=known.get(key, "")))
+            shares.append(replace(share, like=listed.get(key, "")))
             unknown = f"whose {entry.title} is not known" if share.unknown else ""
-            known.setdefault(key, unknown or f"with {entry.title} {share.version}")
+            listed.setdefault(key, unknown or f"with {entry.title} {share.version}")
         once.append(replace(entry, shares=shares))
     return once
 

@@ -14,7 +14,7 @@ class Headline:
     """The headline's parts. `tone` is good, warn or bad."""
 
     verdict: str
-    rest: list[str]
+    details: list[str]
     simulated: str
     tone: str
 
@@ -49,22 +49,22 @@ def headline(report: Report) -> Headline:
     words = {"converged": "as locked" if check else "not checked now", "drift": "not as locked"}
     if not shown:
         words["proven"] = "proven now"
-    rest = [
+    details = [
         f"{by[status]} {words.get(status, status)}"
         for status in WORST_FIRST
         if by[status] and status != shown
     ]
     if shown == "converged" and not check:
-        rest.append("no check has run now")
+        details.append("no check has run now")
     if report.get("interrupted"):
-        rest.insert(0, "interrupted")
+        details.insert(0, "interrupted")
     if report.get("not_begun"):
-        rest.append(f"{len(report['not_begun']['hosts'])} not begun")
+        details.append(f"{len(report['not_begun']['hosts'])} not begun")
     simulated = sum(1 for host in hosts if host.get("simulated_gpu"))
     where = ""
     if simulated:
         where = _of(simulated, total).replace("All", "all").replace("Both", "both")
-    return Headline(verdict, rest, where, tone)
+    return Headline(verdict, details, where, tone)
 
 
 def _of(count: int, total: int) -> str:

@@ -216,12 +216,8 @@ def _summary(host: dict[str, Any]) -> str:
         first = f"{causes[0].title}: {first}" if causes[0].task else first
         first = first if len(first) <= SUMMARY else first[: SUMMARY - 1] + "…"
         if len(causes) > 1:
-            what = (
-                plural(len(failed), "check") + " failed"
-                if failed
-                else plural(len(causes), "blocker")
-            )
-            return f"{what}; first: {first}"
+            number = f"{plural(len(failed), 'check')} failed" if failed else ""
+            return f"{number or plural(len(causes), 'blocker')}; first: {first}"
         return first
     changes = differences(host) if status == "drift" else host.get("changes") or []
     changed = list(dict.fromkeys(component(change.get("component")) for change in changes))

@@ -163,5 +163,5 @@ def _columns(report: Report) -> dict[str, str]:
         if part == "wanted" or key in COLUMNS
     }
     always = ("nvidia_driver", "cuda", "cudnn", "tensorflow")
-    known = {key: title for key, title in COLUMNS.items() if key in present or key in always}
-    return known | {key: component(key) for key in sorted(present) if key not in COLUMNS}
+    columns = {key: title for key, title in COLUMNS.items() if key in present or key in always}
+    return columns | {key: component(key) for key in sorted(present) if key not in COLUMNS}

@@ -56,8 +56,8 @@ class History:
     def marks(self) -> list[tuple[str, str]]:
         """(mark, what it means), for the legend."""
         strips = [view.past for view in self.uneven if view.past]
-        seen = {status for strip in strips for status, _ in strip.parts}
-        return [(MARKS[s], s or UNSEEN) for s in (*WORST_FIRST, "") if s in seen]
+        present = {status for strip in strips for status, _ in strip.parts}
+        return [(MARKS[s], s or UNSEEN) for s in (*WORST_FIRST, "") if s in present]
 
 
 def history(hosts: list[HostView], report: Report, earlier: Sequence[Earlier]) -> History | None:

@@ -74,7 +74,7 @@ class Rates:
     rows: (GPUs, for each course (value, of the ideal one)). `why`: why there is nothing.
     """
 
-    what: str = ""
+    workload: str = ""
     why: str = ""
     courses: list[Course] = field(default_factory=list)
     rows: list[tuple[str, list[tuple[str, str]]]] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Rates:
     up: list[Tick] = field(default_factory=list)
     left: float = 0.0
     drawn: bool = False
-    said: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Busy:
     gpu: str
     line: list[Mark]
     end: str
-    said: str
+    summary: str
 
     @property
     def points(self) -> str:
@@ -115,14 +115,14 @@ def rates(verdict: Mapping[str, Any]) -> Rates | None:
     if _stands_in(verdict):
         return Rates(why=STAND_IN)
     scaling = verdict["scaling"] or {}
-    known = _rates(scaling)
-    if not any(known.values()):
+    by_way = _rates(scaling)
+    if not any(by_way.values()):
         return Rates(why=_reason(verdict["checks"], "scaling") or "Nothing was measured.")
-    counts = sorted({count for values in known.values() for count in values})
-    ideal = {way: one for way, values in known.items() if (one := values.get(1))}
+    counts = sorted({count for values in by_way.values() for count in values})
+    ideal = {way: rate for way, values in by_way.items() if (rate := values.get(1))}
     highest = max(
-        *(value for values in known.values() for value in values.values() if value),
-        *(rate * max(known[way]) for way, rate in ideal.items()),
+        *(value for values in by_way.values() for value in values.values() if value),
+        *(rate * max(by_way[way]) for way, rate in ideal.items()),
         0.0,
     )
     steps = _steps(highest)
@@ -144,22 +144,22 @@ def rates(verdict: Mapping[str, Any]) -> Rates | None:
             if way in ideal and len(values) > 1
             else None,
         )
-        for way, values in known.items()
+        for way, values in by_way.items()
     ]
     across = _apart([Tick(place(count, 0).x, str(count)) for count in counts])
-    said = "; ".join(
+    description = "; ".join(
         f"{course.name}: {', '.join(mark.text for mark in course.marks)}" for course in courses
     )
     return Rates(
         f"{clean(scaling['model'])}, {clean(scaling['batch'])} images at a time on each GPU",
         "" if len(counts) > 1 else _reason(verdict["checks"], "scaling"),
         courses,
-        [(str(count), _row(count, known, ideal)) for count in counts],
+        [(str(count), _row(count, by_way, ideal)) for count in counts],
         across,
         [Tick(place(0, step).y, _plain(step)) for step in steps],
         left,
         len(counts) > 1,
-        said,
+        description,
     )
 
 
@@ -170,7 +170,7 @@ def loads(verdict: Mapping[str, Any]) -> list[Load] | None:
         return None
     if _stands_in(verdict):
         return [Load("", [], [STAND_IN])]
-    found = []
+    shown = []
     for kind, (title, check) in KINDS.items():
         cards: list[Busy] = []
         why: dict[str, list[str]] = {}
@@ -185,8 +185,8 @@ def loads(verdict: Mapping[str, Any]) -> list[Load] | None:
             f"No samples of GPU {', '.join(indexes)}: {reason}" for reason, indexes in why.items()
         ]
         if cards or missing:
-            found.append(Load(title, cards, missing))
-    return found
+            shown.append(Load(title, cards, missing))
+    return shown
 
 
 def _points(marks: Sequence[Mark]) -> str:
@@ -200,7 +200,7 @@ def _stands_in(verdict: Mapping[str, Any]) -> bool:
 
 def _rates(scaling: Mapping[str, Any]) -> dict[str, dict[int, float | None]]:
     """{way: {GPUs: images a second}}; None is what there was no time for."""
-    found: dict[str, dict[int, float | None]] = {}
+    by_way: dict[str, dict[int, float | None]] = {}
     for way in WAYS:
         values = {
             entry["gpus"]: _number(entry["images_per_second"])
@@ -208,16 +208,16 @@ def _rates(scaling: Mapping[str, Any]) -> dict[str, dict[int, float | None]]:
             if entry["way"] == way and entry["gpus"] >= 1
         }
         if any(values.values()):
-            found[way] = dict(sorted(values.items()))
-    return found
+            by_way[way] = dict(sorted(values.items()))
+    return by_way
 
 
 def _row(
-    count: int, known: Mapping[str, Mapping[int, float | None]], ideal: Mapping[str, float]
+    count: int, by_way: Mapping[str, Mapping[int, float | None]], ideal: Mapping[str, float]
 ) -> list[tuple[str, str]]:
     """Of each way: (images a second, how much of its ideal)."""
     cells = []
-    for way, values in known.items():
+    for way, values in by_way.items():
         value = values.get(count)
         if value is None:
             cells.append(("no time was left" if count in values else "", ""))
@@ -259,18 +259,18 @@ def _busy(gpu: str, samples: Sequence[tuple[float, float]]) -> Busy:
         )
         for moment, percent in samples
     ]
-    said = f"{mean:.0f} % on average, {min(percents):.0f} to {max(percents):.0f} %"
-    return Busy(gpu, line, end, said)
+    summary = f"{mean:.0f} % on average, {min(percents):.0f} to {max(percents):.0f} %"
+    return Busy(gpu, line, end, summary)
 
 
 def _samples(points: Any) -> list[tuple[float, float]]:
     """(seconds, per cent) in the order of time, without what is no number."""
-    found = []
+    samples = []
     for point in points or ():
         moment, percent = (_number(part) for part in point)
         if moment is not None and percent is not None:
-            found.append((moment, min(percent, 100.0)))
-    return sorted(found)
+            samples.append((moment, min(percent, 100.0)))
+    return sorted(samples)
 
 
 def _number(value: Any) -> float | None:

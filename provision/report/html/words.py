@@ -18,7 +18,7 @@ COLUMNS = {
     "tensorflow": TITLES["tensorflow"],
 }
 COLUMNS |= {
-    each.name: each.title for each in COMPONENTS if each.packages and each.name not in COLUMNS
+    entry.name: entry.title for entry in COMPONENTS if entry.packages and entry.name not in COLUMNS
 }
 COMPONENT_NAMES = {**TITLES, "receipt": "Receipt"}
 MODES = {

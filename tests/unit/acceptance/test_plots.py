@@ -95,7 +95,7 @@ def test_every_measured_rate_is_in_the_table_with_its_share_of_the_ideal() -> No
         ("1", [("120", ""), ("260", ""), ("140", "")]),
         ("3", [("330", "92 %"), ("600", "77 %"), ("", "")]),
     ]
-    assert found.what == "ResNet-50, 64 images at a time on each GPU"
+    assert found.workload == "ResNet-50, 64 images at a time on each GPU"
 
 
 def test_the_line_of_ideal_scaling_is_one_gpus_rate_times_their_number() -> None:
@@ -188,9 +188,9 @@ def test_each_card_has_its_line_and_the_same_in_words() -> None:
     (load,) = loads(sampled([[0.0, 0.0], [3.0, 100.0], [6.0, 50.0]], [[0.0, 90.0], [6.0, 100.0]]))
     assert load.title == "While all GPUs trained together"
     first, second = load.cards
-    assert (first.gpu, first.said, first.end) == ("0", "50 % on average, 0 to 100 %", "6 s")
+    assert (first.gpu, first.summary, first.end) == ("0", "50 % on average, 0 to 100 %", "6 s")
     assert first.points == "42.0,50.0 99.0,8.0 156.0,29.0"
-    assert second.said == "95 % on average, 90 to 100 %"
+    assert second.summary == "95 % on average, 90 to 100 %"
 
 
 def test_a_long_burn_in_is_in_minutes() -> None:
@@ -241,7 +241,7 @@ def test_cards_with_one_reason_share_a_line() -> None:
 def test_a_sample_that_is_no_number_is_not_drawn(points: Any) -> None:
     (load,) = loads(sampled(points, [[0.0, 5.0], [1.0, 500.0]]))
     (card,) = load.cards
-    assert card.said == "52 % on average, 5 to 100 %"
+    assert card.summary == "52 % on average, 5 to 100 %"
 
 
 # what is said of stand-ins, of other levels and of earlier versions
