@@ -110,8 +110,8 @@ def parse(texts: dict[str, str]) -> Catalog:
             raise InputError("not a mapping", where=f"catalog/{name}.yml")
         merged.update(data)
     own: dict[str, Any] = {}
-    for each in OWN.values():
-        for part, rows in each.ROWS.items():
+    for component in OWN.values():
+        for part, rows in component.ROWS.items():
             validate = TypeAdapter(rows).validate_python
             own[part] = _checked(validate, merged.pop(part, None), part)
     catalog: Catalog = _checked(Catalog.model_validate, {**merged, "own": own})

@@ -133,8 +133,8 @@ def _unknown(catalog: Catalog) -> Iterator[Fault]:
 
 
 def _under_another(catalog: Catalog) -> Iterator[Fault]:
-    under = [(part, heading, field) for part, (heading, *rest) in UNDER.items() for field in rest]
-    for part, heading, field in under:
+    rules = [(part, heading, field) for part, (heading, *below) in UNDER.items() for field in below]
+    for part, heading, field in rules:
         for row in catalog.rows(part):
             above = getattr(row, heading)
             for value in _values(getattr(row, field)):

@@ -95,8 +95,10 @@ def _block(option: Option) -> str:
 
 
 def _wish() -> str:
-    own = "".join(f"  # {one.COMMENT}\n  # {one.WORD}: {one.EXAMPLE}\n" for one in OWN.values())
-    return _WISH.replace("{own}", own)
+    components = "".join(
+        f"  # {own.COMMENT}\n  # {own.WORD}: {own.EXAMPLE}\n" for own in OWN.values()
+    )
+    return _WISH.replace("{own}", components)
 
 
 def group_vars() -> str:

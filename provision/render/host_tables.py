@@ -100,17 +100,17 @@ def _xids(catalog: Catalog) -> str:
     )
     says = ""
     for row in catalog.xids:
-        cases = [_texts(one.words, *_verdict(one)) for one in row.says]
+        cases = [_texts(override.words, *_verdict(override)) for override in row.says]
         if len(cases) == 1:
             says += f"    {row.number}: ({cases[0]},),\n"
         elif cases:
             lines = "".join(f"        {case},\n" for case in cases)
             says += f"    {row.number}: (\n{lines}    ),\n"
     repeats = "".join(
-        f'    {row.number}: ("{one.where}", {one.times}, "{one.severity}", "{one.action}"),\n'
+        f'    {row.number}: ("{rule.where}", {rule.times}, "{rule.severity}", "{rule.action}"),\n'
         for row in catalog.xids
-        for one in [row.repeats]
-        if one
+        for rule in [row.repeats]
+        if rule
     )
     return (
         "# NVIDIA's Xid errors: name, severity, action.\n"

@@ -57,7 +57,7 @@ def refuse_twice(stacks: Sequence[Stack], owner: str) -> None:
 
 def _with_driver_reason(stack: Stack, beside: Sequence[Stack]) -> Stack:
     """The stack with the reason for its driver: that it serves those beside it, too."""
-    versions = and_list(unique(other.tensorflow for other in beside))
+    versions = and_list(unique(neighbour.tensorflow for neighbour in beside))
     text = f"branch {stack.driver.branch} serves TensorFlow {versions} beside it as well"
     reasons = (
         Reason(reason.component, text) if reason.component == "nvidia_driver" else reason
@@ -83,9 +83,11 @@ def _beside(
         literal = {**shared.literal, "cudnn": dataclasses.asdict(cudnn)}
         tries.insert(0, dataclasses.replace(shared, cudnn=cudnn, literal=literal))
     for attempt in tries:
-        other = solver.find(attempt, platform, gpus)
-        if other is not None and not other.missing and other.driver.version == stack.driver.version:
-            return _with_shared_reasons(other, stack)
+        candidate = solver.find(attempt, platform, gpus)
+        if candidate is None or candidate.missing:
+            continue
+        if candidate.driver.version == stack.driver.version:
+            return _with_shared_reasons(candidate, stack)
     return None
 
 

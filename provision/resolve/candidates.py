@@ -208,24 +208,24 @@ class Candidates:
         """
         version = str(wish.driver_branch)
         branch = version.split(".", maxsplit=1)[0]
-        known = [*self.catalog.drivers, *self._nvidia_drivers]
+        drivers = [*self.catalog.drivers, *self._nvidia_drivers]
         if branch not in [row.branch for row in self.catalog.driver_branches]:
             return []
         if wish.driver_sha256 is not None:
-            urls = [d.url for d in known if d.origin == "runfile" and d.version == version]
+            urls = [d.url for d in drivers if d.origin == "runfile" and d.version == version]
             url = (urls or [RUNFILE.format(version)])[0]
             return self._run_drivers(version, url, wish.driver_sha256, f"{url} by its hash")
         rows: list[DriverRow] = []
         ubuntu = [row.id for row in self.catalog.platforms if row.distribution == "ubuntu"]
-        for row in known:
+        for row in drivers:
             source = (row.platform, row.origin)
-            versions = {d.version for d in known if (d.platform, d.origin) == source}
+            versions = {d.version for d in drivers if (d.platform, d.origin) == source}
             added = any((d.platform, d.origin) == source for d in rows)
             if row.branch != branch or version in versions or added or row.origin == "runfile":
                 continue
             if row.origin == "network" or row.platform in ubuntu:
                 rows.append(row.model_copy(update={"version": version}))
-        if not any(d.origin == "runfile" and d.version == version for d in known):
+        if not any(d.origin == "runfile" and d.version == version for d in drivers):
             url = RUNFILE.format(version)
             rows += self._run_drivers(version, url, "", f"inferred from others: {url}")
         return rows

@@ -106,7 +106,7 @@ def _choices(
             slot.gpus |= dict.fromkeys(gpus)
             slot.hosts += hosts
             slot.models |= models
-            slot.known = slot.known or facts.platform is not None
+            slot.platform_known = slot.platform_known or facts.platform is not None
     choices = []
     for name, of_platform in slots.items():
         choices += _choices_here(solver, wish, platforms[name], of_platform)
@@ -124,7 +124,7 @@ class _Slot:
     hosts: list[str] = field(default_factory=list)
     models: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # Whether a host is known to be of this platform; then it must get a stack.
-    known: bool = False
+    platform_known: bool = False
 
 
 def _platforms_for(
@@ -162,7 +162,10 @@ def _refused(
     gpus: Sequence[Gpu],
     owner: str,
 ) -> UnsatisfiableError:
-    """The error for a wish without a row: no stack, or (`known`) none that can be installed yet."""
+    """The error for a wish without a row, by what is missing.
+
+    No stack at all, one that can't have those beside it, or one that can't be installed yet.
+    """
     if stack is None:
         return refusal(solver, wish, platform, gpus, where=owner)
     if not stack.missing:
@@ -199,7 +202,7 @@ def _choices_here(
         stack, beside = side_by_side(solver, wish, platform, tuple(slot.gpus))
         if stack is not None and beside is not None and not stack.missing:
             by_generations[generations] = (stack, beside)
-        elif slot.known:
+        elif slot.platform_known:
             owner = f"gpu_stack of {names_of(slot.hosts)}"
             raise _refused(solver, wish, stack, platform, tuple(slot.gpus), owner)
     if not by_generations:

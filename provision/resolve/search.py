@@ -146,7 +146,7 @@ class Problem:
             raise ValueError("these demands can be fulfilled")
         needed = list(self.rules)
         for rule in reversed(self.rules):
-            fewer = [other for other in needed if other is not rule]
+            fewer = [kept for kept in needed if kept is not rule]
             if Problem(self.candidates, fewer, {}, self.answers).solve(demands) is None:
                 needed = fewer
         return tuple(needed)
