@@ -190,7 +190,7 @@ def choose_row(
         stacks = {str(receipt): stacks[str(receipt)]}
     if len(stacks) == 1:
         ((name, beside),) = stacks.items()
-        more = {"beside": [lock["stacks"][other]["tensorflow"] for other in beside]}
+        more = {"beside": [lock["stacks"][neighbour]["tensorflow"] for neighbour in beside]}
         return {**lock["stacks"][name], **(more if beside else {})}
     where = " ".join(platform.values())
     why = "several stacks" if stacks else "no stack"
@@ -246,10 +246,10 @@ def connected_hosts(config: pytest.Config) -> dict[str, checks.Seen]:
     hosts = testinfra.get_hosts(names, **given)
     lock = load_lock(Path(config.getoption("--provision-lock")))
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
-        seen = list(pool.map(lambda host: ask(host, lock), hosts))
+        answers = list(pool.map(lambda host: ask(host, lock), hosts))
     by_name = (
         (host.backend.get_pytest_id().rpartition("://")[2], answer)
-        for host, answer in zip(hosts, seen, strict=True)
+        for host, answer in zip(hosts, answers, strict=True)
     )
     return dict(sorted(by_name))
 

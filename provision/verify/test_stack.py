@@ -13,5 +13,5 @@ def test_the_stack(judged: Verdict) -> None:
         pytest.skip(f"not applicable: {judged.detail}")
     if judged.result == "failed":
         cure = f"\ncure: {judged.hint}" if judged.hint else ""
-        seen = f"\nseen: {judged.detail}" if judged.detail else ""
-        pytest.fail(judged.diagnosis + cure + seen, pytrace=False)
+        detail = f"\nseen: {judged.detail}" if judged.detail else ""
+        pytest.fail(judged.diagnosis + cure + detail, pytrace=False)

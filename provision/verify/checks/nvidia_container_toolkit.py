@@ -60,12 +60,12 @@ def docker_knows_the_runtime(seen: Seen) -> Verdict:
         return not_applicable("docker does not run")
     if not docker["allowed"]:
         return not_applicable(f"the user {seen.probe.get('user')} may not ask docker")
-    known = runtimes(docker["runtimes"]["stdout"])
-    if "nvidia" in known:
-        return passed(f"runtimes {', '.join(known)}")
-    if known:
+    names = runtimes(docker["runtimes"]["stdout"])
+    if "nvidia" in names:
+        return passed(f"runtimes {', '.join(names)}")
+    if names:
         return failed(
-            f"docker knows the runtimes {', '.join(known)} alone",
+            f"docker knows the runtimes {', '.join(names)} alone",
             f"{AGAIN}; where containers run it has to be allowed to restart docker",
         )
     message = diagnose.last_line(docker["runtimes"]["stderr"] or docker["runtimes"]["stdout"])

@@ -31,8 +31,8 @@ def nvidia_smi_answers(seen: Seen) -> Verdict:
     answer = seen.probe["nvidia_smi"]
     names = collections.Counter(row[1] for row in smi_rows(seen))
     if names:
-        what = " (simulated GPU)" if seen.simulated else ""
-        return passed(", ".join(f"{names[name]} x {name}" for name in sorted(names)) + what)
+        label = " (simulated GPU)" if seen.simulated else ""
+        return passed(", ".join(f"{names[name]} x {name}" for name in sorted(names)) + label)
     output = answer["stdout"] + answer["stderr"]
     diagnosis = diagnose.nvidia_smi(answer["rc"], output)
     if seen.probe["module"].get("nouveau"):
