@@ -64,8 +64,8 @@ def history(folder: Path) -> Mapping[str, Any]:
     kept = collection.stack_module("acceptance.teaching.history")
     # The acceptance itself has warned of what is spoiled.
     earlier = kept.read(str(folder / kept.FOLDER), lambda _message: None)
-    found: Mapping[str, Any] = kept.by_card(earlier)
-    return found
+    values: Mapping[str, Any] = kept.by_card(earlier)
+    return values
 
 
 def junit(report: Mapping[str, Any]) -> bytes:

@@ -20,8 +20,8 @@ Finding = dict[str, Any]
 
 def cases() -> tuple[Any, ...]:
     """All cases, with id, title, threads, cure, commands, says and fix."""
-    known: tuple[Any, ...] = collection.stack_module("doctor.findings").CASES
-    return known
+    all_cases: tuple[Any, ...] = collection.stack_module("doctor.findings").CASES
+    return all_cases
 
 
 def read_log(data: bytes, who: str) -> list[Finding]:

@@ -104,8 +104,8 @@ def _settings(facts: Catalog, platform: PlatformRow, row: Row, of_image: Mapping
 
 def _cudnn_urls(facts: Catalog, row: Row) -> tuple[str, ...]:
     sha256 = row.get("cudnn", {}).get("sha256")
-    found = (file for file in locked_files.of_stack(facts, row) if file.sha256 == sha256)
-    return next((file.urls for file in found), ())
+    matching = (file for file in locked_files.of_stack(facts, row) if file.sha256 == sha256)
+    return next((file.urls for file in matching), ())
 
 
 def _sources(lock: Lock, stack: str, row: Row) -> str:

@@ -190,16 +190,16 @@ def _key(name: str) -> Key:
 
 def owner(line: str) -> int | None:
     """The GPU whose line of the file this is, -1 for the host; None for what is no sickness."""
-    found = OF_A_GPU.fullmatch(line)
-    if found and found[2] in KEYS:
-        return int(found[1])
+    match = OF_A_GPU.fullmatch(line)
+    if match and match[2] in KEYS:
+        return int(match[1])
     return -1 if _is_of_host(line) else None
 
 
 def xids(lines: Mapping[str, str]) -> dict[int, str]:
     """{GPU: its Xids} of the file's lines."""
-    found = {OF_A_GPU.fullmatch(line): value for line, value in lines.items()}
-    return {int(of[1]): value for of, value in found.items() if of and of[2] == "xid"}
+    matches = {OF_A_GPU.fullmatch(line): value for line, value in lines.items()}
+    return {int(match[1]): value for match, value in matches.items() if match and match[2] == "xid"}
 
 
 def newer(healthy: Mapping[str, str], driver_version: str) -> dict[str, str]:

@@ -67,23 +67,23 @@ def _container(
     labels = {"lab": name, "host": host}
     if state_dir:
         labels["state"] = str(state_dir.resolve())
-    found = existing.find(podman, cached, **labels)
-    if found.guests:
+    present = existing.find(podman, cached, **labels)
+    if present.guests:
         raise InputError(
             "a virtual machine's GPU can't be made sick: nothing is simulated there", got=host
         )
-    if not found:
+    if not present:
         raise InputError(
             f"there is no host {host} in a lab {name}",
             hint="see which there are: provision lab status",
         )
-    if len(found.containers) > 1:
+    if len(present.containers) > 1:
         raise InputError(
-            f"there are {len(found.containers)} labs named {name}",
-            got=", ".join(sorted(label["state"] for label in found.labels())),
+            f"there are {len(present.containers)} labs named {name}",
+            got=", ".join(sorted(label["state"] for label in present.labels())),
             hint="say which by its state directory",
         )
-    entry = found.containers[0]
+    entry = present.containers[0]
     if entry["State"] != "running":
         raise InputError(f"{host} does not run", got=entry["State"])
     return entry

@@ -55,10 +55,10 @@ def _directory(value: object) -> str | None:
     return _path(value)
 
 
-def _above(least: int, what: str) -> Any:
+def _above(least: int, quantity: str) -> Any:
     def reads(value: object) -> str | None:
         fit = isinstance(value, int) and value >= least
-        return None if fit else f"{value!r}; expected {what} of at least {least}"
+        return None if fit else f"{value!r}; expected {quantity} of at least {least}"
 
     return reads
 

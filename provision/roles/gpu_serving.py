@@ -145,8 +145,8 @@ class Servings:
 def _one_image(models: list[dict[str, Any]], values: Mapping[str, Any]) -> Fault | None:
     """Not exactly one way to an image, or a file without its hash or a hash without its file."""
     by_file, hashed = (values.get("gpu_serving_image_" + word) for word in ("file", "sha256"))
-    one = bool(values.get("gpu_serving_image")) != bool(by_file)
-    if not models or (one and bool(by_file) == bool(hashed)):
+    one_source = bool(values.get("gpu_serving_image")) != bool(by_file)
+    if not models or (one_source and bool(by_file) == bool(hashed)):
         return None
     words = ("gpu_serving_image", "gpu_serving_image_file", "gpu_serving_image_sha256")
     return Fault(

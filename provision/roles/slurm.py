@@ -33,8 +33,8 @@ def _reads(function: str) -> Callable[[object], str | None]:
     """What a function of the hosts' code (words.py) says is wrong with a value."""
 
     def fault(value: object) -> str | None:
-        said: str | None = getattr(_module("words"), function)(value)
-        return said
+        message: str | None = getattr(_module("words"), function)(value)
+        return message
 
     return fault
 

@@ -23,7 +23,7 @@ def _module(name: str, component: str = "gpu_workspace") -> ModuleType:
     folder = module_utils() / "gpu_stack" / "components"
     for package, place in (
         (_PACKAGE, folder),
-        *((f"{_PACKAGE}.{each}", folder / each) for each in ("gpu_workspace", component)),
+        *((f"{_PACKAGE}.{part}", folder / part) for part in ("gpu_workspace", component)),
     ):
         if package not in sys.modules:
             sys.modules[package] = ModuleType(package)

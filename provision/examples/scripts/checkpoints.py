@@ -108,9 +108,9 @@ assert done == [1, 2, 3, 4, 5]
 # %%
 kept = sorted(name for name in os.listdir(checkpoints) if name.endswith(".h5"))
 print("kept:", ", ".join(kept))
-other = tf.keras.models.clone_model(model)  # the same layers with weights of its own
-other.load_weights(os.path.join(checkpoints, kept[-1]))
-answers = other.predict(images, verbose=0)
+restored = tf.keras.models.clone_model(model)  # the same layers with weights of its own
+restored.load_weights(os.path.join(checkpoints, kept[-1]))
+answers = restored.predict(images, verbose=0)
 print("loaded from %s: accuracy %.3f" % (kept[-1], np.mean(np.argmax(answers, axis=1) == labels)))
 np.testing.assert_allclose(answers, model.predict(images, verbose=0), rtol=1e-4, atol=1e-4)
 

@@ -89,8 +89,8 @@ else:
     callbacks = [] if provision_train is None else provision_train.callbacks()
     trained = model.fit(data, epochs=epochs, verbose=0, callbacks=callbacks).epoch
 if trained:
-    found = model(images[:512]).numpy().argmax(axis=1)
-    accuracy = (found == labels[:512]).mean()
+    predicted = model(images[:512]).numpy().argmax(axis=1)
+    accuracy = (predicted == labels[:512]).mean()
     print("epoch %d: accuracy %.3f" % (trained[-1] + 1, accuracy))
     assert accuracy > 0.5
 if provision_train is not None:

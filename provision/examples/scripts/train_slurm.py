@@ -58,8 +58,8 @@ class Resolver(tf.distribute.cluster_resolver.SlurmClusterResolver):
     def cluster_spec(self):
         workers = []
         for name, tasks in self._task_configuration.items():
-            known = os.popen("scontrol --oneliner show node " + name).read().split()
-            address = next(word[9:] for word in known if word.startswith("NodeAddr="))
+            fields = os.popen("scontrol --oneliner show node " + name).read().split()
+            address = next(word[9:] for word in fields if word.startswith("NodeAddr="))
             workers += ["%s:%d" % (address, port + task) for task in range(tasks)]
         self.task_type, self.task_id = "worker", self._rank
         return tf.train.ClusterSpec({"worker": workers})
@@ -121,12 +121,12 @@ with strategy.scope():
 # %%
 def step(images, labels):
     with tf.GradientTape() as tape:
-        found = model(images, training=True)
-        losses = tf.keras.losses.sparse_categorical_crossentropy(labels, found, from_logits=True)
+        logits = model(images, training=True)
+        losses = tf.keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
         loss = tf.nn.compute_average_loss(losses, global_batch_size=batch)
     gradients = tape.gradient(loss, model.trainable_variables)
     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-    return tf.reduce_mean(tf.cast(tf.argmax(found, axis=1) == labels, tf.float32))
+    return tf.reduce_mean(tf.cast(tf.argmax(logits, axis=1) == labels, tf.float32))
 
 
 @tf.function
@@ -156,8 +156,8 @@ if worker == 0 and started:
 accuracy = 1.0  # where the job ended after its last epoch
 shares = strategy.experimental_distribute_dataset(data)
 for epoch in range(int(done.numpy()), 5):
-    seen = [float(together(images, labels)) for images, labels in shares]
-    accuracy = sum(seen) / len(seen)
+    accuracies = [float(together(images, labels)) for images, labels in shares]
+    accuracy = sum(accuracies) / len(accuracies)
     done.assign(epoch + 1)
     writer.save()
     if worker == 0:

@@ -88,5 +88,5 @@ def _tried(kernel: Path) -> Acceleration:
     if SAID in done.stdout:
         return Acceleration("kvm")
     words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    said = f": {words[-1].removeprefix('qemu-system-x86_64: ')[:80]}" if words else ""
-    return Acceleration("tcg", "a kernel did not boot under KVM" + said)
+    reason = f": {words[-1].removeprefix('qemu-system-x86_64: ')[:80]}" if words else ""
+    return Acceleration("tcg", "a kernel did not boot under KVM" + reason)

@@ -134,11 +134,11 @@ class Guest:
             text = (self.folder / "qemu.log").read_text("utf-8", "replace")
         except FileNotFoundError as error:
             raise MachineError(f"{self.host} was removed", where=str(self.folder)) from error
-        said = text.strip().splitlines()
-        taken = any("hostfwd" in line or "host forwarding" in line for line in said[-3:])
+        lines = text.strip().splitlines()
+        taken = any("hostfwd" in line or "host forwarding" in line for line in lines[-3:])
         raise MachineError(
             f"{self.host}: qemu has ended" + (f": port {self.port} is in use" if taken else ""),
-            got="\n".join(said[-3:]) or self.console(3),
+            got="\n".join(lines[-3:]) or self.console(3),
             hint="free the port, or start the lab anew for another one" if taken else "",
         )
 
@@ -233,13 +233,13 @@ def read(folder: Path) -> Guest:
 
 def guests(cache: Path, **labels: str) -> list[Guest]:
     """The virtual machines of this cache with all these labels ('' = any value), by folder."""
-    known = []
+    matching = []
     for folder in sorted((cache / "machines").glob("*/")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             guest = read(folder)
             if all(guest.labels[name] == value or not value for name, value in labels.items()):
-                known.append(guest)
-    return known
+                matching.append(guest)
+    return matching
 
 
 def free_port() -> int:
