@@ -82,7 +82,7 @@ def hashed(folder: Path) -> dict[str, float]:
 
 
 def one_round(project: Path, earlier: Path, folder: Path, number: int) -> dict[str, float]:
-    """All three, ours first in every second round. What was written goes before the next writes."""
+    """The figures of one round, ours first in every second; each way removes what it wrote."""
     figures: dict[str, float] = {}
 
     def ours() -> None:

@@ -64,7 +64,7 @@ def controller(part: Part, few: int, many_hosts: int) -> str:
 
 
 def solve(part: Part) -> str:
-    """How much of it is uv's."""
+    """How much of the lock's CPU time uv takes, and how much the rest."""
     runs = part.get("runs", {}).get("10000", [])
     if not runs:
         return ""
@@ -105,7 +105,7 @@ def _middle_of(runs: Sequence[Mapping[str, Any]], word: str) -> dict[str, float]
 
 
 def together(part: Part) -> str:
-    """How many processors' time was used of what there was."""
+    """How much processor time was used, and how many of the processors were busy."""
     runs = part.get("runs", [])
     cpu, wall, hand = (_middle(runs, word) for word in ("cpu", "ours", "hand_cpu"))
     if cpu is None or not wall or hand is None:
@@ -134,7 +134,7 @@ def outside(part: Part, count: int) -> str:
 
 
 def bundle(part: Part) -> str:
-    """Which of the steps takes the time."""
+    """The seconds of each step."""
     runs = part.get("runs", [])
     steps = _middle_of(runs, "steps")
     return ", ".join(f"{name} {seconds:.1f} s" for name, seconds in steps.items())

@@ -76,7 +76,7 @@ def verify(
     *,
     namespace: str,
 ) -> Signer:
-    """The signer of these bytes, as one of the allowed ones, by default whichever.
+    """The signer of these bytes: the allowed signer `identity`, or by default any allowed one.
 
     DriftError where the bytes, the signer or the signature's purpose is another; InputError without
     a file, MachineError without ssh-keygen.

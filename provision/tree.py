@@ -162,7 +162,7 @@ def write(root: Path, files: Mapping[str, bytes], *, version: str) -> Difference
 
 @contextlib.contextmanager
 def writing(where: Path, hint: str = "", subject: str = "it") -> Iterator[None]:
-    """MachineError about the file or folder where what is written inside fails."""
+    """Turns an OSError of the block into a MachineError: `subject` cannot be written at `where`."""
     try:
         yield
     except OSError as error:

@@ -198,8 +198,8 @@ def tables(
 ) -> str:
     """The tables of docs/mutants.md: what made each check and each rule fail.
 
-    `page`: the page of an earlier run, of which the counts stay of what was not tried now; None
-    where all was tried.
+    `page`: the page of an earlier run, whose counts are kept for what was not tried now; None where
+    all was tried.
     """
     hosts = in_a_fork(on_hosts)
     judges = {name: tuple(judge) for name, judge in in_a_fork(functions).items()}

@@ -28,7 +28,7 @@ def text() -> str:
 
 
 def requirements(python: str) -> str:
-    """Those of one Python, without their conditions."""
+    """The requirements of one Python version, without environment markers."""
     where = {
         "python_version": python,
         "python_full_version": f"{python}.0",

@@ -122,7 +122,7 @@ def parse(texts: dict[str, str]) -> Catalog:
 
 
 def _checked(validate: Callable[[Any], Any], data: Any, *part: str) -> Any:
-    """What the rows of a part, or of all, are; InputError for the first that can't be."""
+    """The validated rows of a part or of the catalog; InputError for the first invalid value."""
     try:
         return validate(data)
     except ValidationError as error:

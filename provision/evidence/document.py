@@ -96,7 +96,10 @@ def check_acceptance(verdict: Any, where: str, hint: str = "") -> None:
 
 
 def loads(data: bytes, *, where: str, kind: str, hint: str = "") -> Any:
-    """JSON's value. InputError for anything else, NaN among it, which canonical JSON has not."""
+    """The value of a JSON document. InputError for anything else, and for NaN, which JSON lacks.
+
+    `kind` says in the error what the file should be.
+    """
     try:
         return json.loads(data.decode("utf-8"), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:

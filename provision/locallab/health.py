@@ -189,7 +189,7 @@ def _key(name: str) -> Key:
 
 
 def owner(line: str) -> int | None:
-    """The GPU whose line of the file this is, -1 for the host; None for what is no sickness."""
+    """The GPU that a line of the file is about, -1 for the host; None where it is no sickness."""
     match = OF_A_GPU.fullmatch(line)
     if match and match[2] in KEYS:
         return int(match[1])

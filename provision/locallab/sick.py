@@ -106,7 +106,7 @@ def _write(podman: Podman, container: str, path: str, text: str) -> None:
 
 
 def _lines(pairs: Mapping[str, str]) -> dict[str, str]:
-    """Of all lines those that say what is sick."""
+    """The lines that say what is sick."""
     return {line: value for line, value in pairs.items() if health.owner(line) is not None}
 
 

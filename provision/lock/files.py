@@ -11,7 +11,7 @@ from provision.catalog import Catalog
 
 @dataclass(frozen=True)
 class LockedFile:
-    """One of them: what it is, its SHA-256, and where it is; () where only people can fetch it."""
+    """A file: its title, its SHA-256 and its URLs; () where only people can fetch it."""
 
     title: str
     sha256: str

@@ -143,7 +143,7 @@ class Servings:
 
 
 def _one_image(models: list[dict[str, Any]], values: Mapping[str, Any]) -> Fault | None:
-    """Not exactly one way to an image, or a file without its hash or a hash without its file."""
+    """The fault where not exactly one image is given, or a file or a hash without the other."""
     by_file, hashed = (values.get("gpu_serving_image_" + word) for word in ("file", "sha256"))
     one_source = bool(values.get("gpu_serving_image")) != bool(by_file)
     if not models or (one_source and bool(by_file) == bool(hashed)):

@@ -79,7 +79,7 @@ def opened(
 class _Watch:
     """Breaks connections off from another thread: a call that waits for them then comes back.
 
-    A line of an answer's head that never ends is read in one call, which knows no limit itself.
+    A header line that never ends is read in one call, which has no time limit of its own.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class _Watch:
     def connect(self, *given: Any, **named: Any) -> socket.socket:
         """As socket.create_connection; the connection is watched."""
         connected = socket.create_connection(*given, **named)
-        # TLS takes the socket itself away, and not its copy.
+        # TLS detaches the socket; the duplicate stays usable.
         self._sockets.append(connected.dup())
         if self._broken:
             self._break()
@@ -100,7 +100,7 @@ class _Watch:
 
     @contextlib.contextmanager
     def within(self, seconds: float, message: str) -> Iterator[None]:
-        """TimeoutError with this message where what is done inside takes longer."""
+        """TimeoutError with this message where the block takes longer than `seconds`."""
         self._until = time.monotonic() + seconds
         try:
             yield

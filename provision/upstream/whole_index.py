@@ -139,7 +139,7 @@ def close(
 def _first(
     index: WholeIndex, alternatives: Alternatives, locked: Mapping[str, Package], wanted_by: Package
 ) -> IndexedPackage | None:
-    """The first alternative that there is; None where a locked package fulfils one."""
+    """The first alternative that the index has; None where a locked package fulfils one."""
     for relation in alternatives:
         for package in locked.values():
             if fulfils(package, relation):

@@ -28,7 +28,7 @@ class CommonChecks:
 
 
 def common_checks(hosts: list[HostView]) -> list[CommonChecks]:
-    """Lists of checks in common; takes them out of their hosts' own, and sets their `common`."""
+    """The checks that hosts of a stack share; removes them from each host and sets its `common`."""
     by_stack: dict[str, list[HostView]] = {}
     for view in hosts:
         if view.counts:

@@ -109,7 +109,7 @@ class Load:
 
 
 def rates(verdict: Mapping[str, Any]) -> Rates | None:
-    """The rates of a host's verdict; None of one that asked for none."""
+    """The rates in a host's verdict; None where none were asked for."""
     if "scaling" not in verdict:
         return None
     if _stands_in(verdict):
@@ -164,7 +164,7 @@ def rates(verdict: Mapping[str, Any]) -> Rates | None:
 
 
 def loads(verdict: Mapping[str, Any]) -> list[Load] | None:
-    """How busy the cards of a host were; None of a verdict that asked for none."""
+    """How busy the cards of a host were; None where that was not asked for."""
     gpus = [gpu for gpu in verdict.get("gpus") or [] if "utilization" in gpu]
     if not gpus:
         return None
@@ -236,7 +236,7 @@ def _steps(highest: float) -> list[float]:
 
 
 def _apart(ticks: Sequence[Tick]) -> list[Tick]:
-    """Those that have room: the first, the last, and what fits between from the right."""
+    """The ticks whose numbers have room: the last, those that fit left of it, and the first."""
     kept = [ticks[-1]]
     for tick in reversed(ticks[1:-1]):
         if kept[-1].at - tick.at >= APART and tick.at - ticks[0].at >= APART:
