@@ -73,14 +73,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
 
 def _verdicts(task_vars: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """{host: its verdict}, of the hosts that answered; the better of two tries."""
-    found = {}
+    verdicts = {}
     for name in task_vars["ansible_play_hosts"]:
         # Without templating: an answer is data, and there are hundreds of them.
-        known = task_vars["hostvars"].raw_get(name)
-        first, second = (_verdict(known, register) for register in (ANSWER, AGAIN))
+        variables = task_vars["hostvars"].raw_get(name)
+        first, second = (_verdict(variables, register) for register in (ANSWER, AGAIN))
         if first is not None:
-            found[str(name)] = first if second is None else retrial.merged(first, second)
-    return found
+            verdicts[str(name)] = first if second is None else retrial.merged(first, second)
+    return verdicts
 
 
 def _is_node(task_vars: dict[str, Any], name: str) -> bool:
@@ -88,6 +88,6 @@ def _is_node(task_vars: dict[str, Any], name: str) -> bool:
     return bool((task_vars["hostvars"].raw_get(name).get(ANSWER) or {}).get("slurm"))
 
 
-def _verdict(known: dict[str, Any], register: str) -> dict[str, Any] | None:
-    verdict = (known.get(register) or {}).get("acceptance")
+def _verdict(variables: dict[str, Any], register: str) -> dict[str, Any] | None:
+    verdict = (variables.get(register) or {}).get("acceptance")
     return unpacked(verdict) if verdict else None

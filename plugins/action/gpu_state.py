@@ -197,8 +197,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         # The doctor's task has a limit of its own, and its questions theirs.
         if "gpu_look_timeout" not in task_vars or parameters.get("doctor"):
             return self._answer(parameters, task_vars)
-        said = self._templar.template(task_vars["gpu_look_timeout"])
-        limit = time_limit.seconds(said, parameters["deep"])
+        timeout = self._templar.template(task_vars["gpu_look_timeout"])
+        limit = time_limit.seconds(timeout, parameters["deep"])
         try:
             with time_limit.within(limit):
                 return self._answer(parameters, task_vars)
@@ -225,8 +225,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         data by definition and are not templated: that would cost every host more than its look.
         """
         arguments = dict(self._task.args)
-        known = {"lock", "wish", "options", "only", "skip", "deep", "doctor", "logs"}
-        unknown = set(arguments) - known
+        accepted = {"lock", "wish", "options", "only", "skip", "deep", "doctor", "logs"}
+        unknown = set(arguments) - accepted
         if unknown:
             raise AnsibleActionFail(f"gpu_state has no option {', '.join(sorted(unknown))}")
         options = host_options.of_host(self._templar, task_vars)

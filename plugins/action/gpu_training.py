@@ -36,46 +36,50 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        known = task_vars or {}
+        task_vars = task_vars or {}
         step = self._task.args.get("step")
-        plan = json_copy((known.get("gpu_training_asked") or {}).get("asked") or {})
+        plan = json_copy((task_vars.get("gpu_training_asked") or {}).get("asked") or {})
         if not plan:
-            return self._module(dict(self._task.args), known)
-        host = str(known["inventory_hostname"])
+            return self._module(dict(self._task.args), task_vars)
+        host = str(task_vars["inventory_hostname"])
         common = {
             "job": plan["job"],
             "host": host,
-            "user": str(self._value(known, "gpu_train_user") or ""),
-            "folder": str(self._value(known, "gpu_train_folder") or ""),
+            "user": str(self._value(task_vars, "gpu_train_user") or ""),
+            "folder": str(self._value(task_vars, "gpu_train_folder") or ""),
         }
         if step == "follow":
-            return {**result, "changed": False, "training": self._follow(known, plan, common)}
+            return {**result, "changed": False, "training": self._follow(task_vars, plan, common)}
         more = {"step": step, **common}
         if plan["action"] == "start":
-            more.update(self._of_start(known, plan, step, plan["hosts"].index(host)))
+            more.update(self._of_start(task_vars, plan, step, plan["hosts"].index(host)))
             if step == "reach" and not more["places"]:
                 # A job of one host: nobody is to be reached.
                 return {**result, "changed": False, "training": []}
         before = time.time()
-        answer = self._module(more, known)
+        answer = self._module(more, task_vars)
         if step == "look" and "training" in answer:
             # The host has read its clock between these.
             answer["training"]["between"] = [before, time.time()]
         return answer
 
-    def _value(self, known: dict[str, Any], name: str) -> Any:
-        return host_options.plain(self._templar.template(known[name])) if name in known else None
+    def _value(self, task_vars: dict[str, Any], name: str) -> Any:
+        return (
+            host_options.plain(self._templar.template(task_vars[name]))
+            if name in task_vars
+            else None
+        )
 
-    def _module(self, arguments: dict[str, Any], known: dict[str, Any]) -> Any:
+    def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> Any:
         return self._execute_module(
-            module_name="provision.gpu.gpu_training", module_args=arguments, task_vars=known
+            module_name="provision.gpu.gpu_training", module_args=arguments, task_vars=task_vars
         )
 
     def _of_start(
-        self, known: dict[str, Any], plan: dict[str, Any], step: str, worker: int
+        self, task_vars: dict[str, Any], plan: dict[str, Any], step: str, worker: int
     ) -> dict[str, Any]:
         """The arguments of the steps until a worker has started."""
-        options = host_options.of_host(self._templar, known, ("tensorflow_root",))
+        options = host_options.of_host(self._templar, task_vars, ("tensorflow_root",))
         more: dict[str, Any] = {
             "worker": worker,
             "token": plan["token"],
@@ -83,7 +87,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             "tensorflow_root": tensorflow.root_of(options),
         }
         if step == "reach":
-            more["places"] = training.places(plan, worker, _looks(known, plan["hosts"]))
+            more["places"] = training.places(plan, worker, _looks(task_vars, plan["hosts"]))
         if step == "start":
             # From now on there is something of this job, which a Ctrl-C is to end.
             training.say({"event": "starting"})
@@ -91,23 +95,23 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
                 files = training.files(plan)
             except training.AskedError as error:
                 raise AnsibleActionFail(str(error)) from None
-            python = str(known["gpu_training_look"]["training"]["python"])
+            python = str(task_vars["gpu_training_look"]["training"]["python"])
             more.update(
                 python=python,
                 given=json.dumps(training.given(plan, worker, python)),
                 files=json.dumps(files),
-                secret=_secret(_folder(known, plan["job"])),
+                secret=_secret(_folder(task_vars, plan["job"])),
             )
         return more
 
     def _follow(
-        self, known: dict[str, Any], plan: dict[str, Any], common: dict[str, Any]
+        self, task_vars: dict[str, Any], plan: dict[str, Any], common: dict[str, Any]
     ) -> dict[str, Any]:
         """Writes what the worker prints to the project's report/, until its job ends.
 
         Ctrl-C ends this, and not the job.
         """
-        folder = _folder(known, plan["job"])
+        folder = _folder(task_vars, plan["job"])
         watch = Watch(self._display, folder, common["host"])
         # Who has started the job sees all; who comes back, the last of it.
         offset = 0 if plan["action"] == "start" else -BEFORE
@@ -115,7 +119,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         while True:
             news = {**common, "step": "read", "offset": offset, "since": since, "wait": WAIT}
             try:
-                answer = self._module(news, known)
+                answer = self._module(news, task_vars)
             except AnsibleConnectionFailure as error:
                 answer = {"failed": True, "msg": str(error)}
             if answer.get("failed") or "training" not in answer:
@@ -179,15 +183,19 @@ def _printable(line: str) -> str:
     return "".join(c if c.isprintable() or c == "\t" else "?" for c in line)
 
 
-def _looks(known: dict[str, Any], hosts: list[str]) -> dict[str, Any]:
+def _looks(task_vars: dict[str, Any], hosts: list[str]) -> dict[str, Any]:
     """What the look said, by host."""
-    said = {host: known["hostvars"].raw_get(host).get("gpu_training_look") or {} for host in hosts}
-    return {host: json_copy(look["training"]) for host, look in said.items() if "training" in look}
+    registered = {
+        host: task_vars["hostvars"].raw_get(host).get("gpu_training_look") or {} for host in hosts
+    }
+    return {
+        host: json_copy(look["training"]) for host, look in registered.items() if "training" in look
+    }
 
 
-def _folder(known: dict[str, Any], job: str) -> Path:
+def _folder(task_vars: dict[str, Any], job: str) -> Path:
     """Where the controller keeps what it has seen of a job."""
-    folder: Path = training.home(known) / "training" / job
+    folder: Path = training.home(task_vars) / "training" / job
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

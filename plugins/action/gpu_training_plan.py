@@ -29,47 +29,47 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         _checked, options = self.validate_argument_spec(
             {"step": {"type": "str", "choices": ["asked", "judge", "ended"], "required": True}}
         )
-        known = task_vars or {}
-        names = [str(name) for name in known["ansible_play_hosts_all"]]
+        task_vars = task_vars or {}
+        names = [str(name) for name in task_vars["ansible_play_hosts_all"]]
         step = options["step"]
         result["changed"] = False
         if step == "asked":
-            result["asked"] = self._asked(known, names)
+            result["asked"] = self._asked(task_vars, names)
         elif step == "judge":
-            self._judge(known, names)
+            self._judge(task_vars, names)
         else:
-            result["outcome"] = found = self._ended(known, names)
-            if found["state"] in outcome.BROKEN:
-                result.update(failed=True, msg=found["words"])
+            result["outcome"] = ended = self._ended(task_vars, names)
+            if ended["state"] in outcome.BROKEN:
+                result.update(failed=True, msg=ended["words"])
         return result
 
-    def _asked(self, known: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    def _asked(self, task_vars: dict[str, Any], names: list[str]) -> dict[str, Any]:
         variables = {
             name: plain(self._templar.template(value))
-            for name, value in known.items()
+            for name, value in task_vars.items()
             if name.startswith("gpu_train") or name in ("gpu_accept_in_use", "playbook_dir")
         }
         hosts = [
             {
-                name: plain(known["hostvars"][host][name])
+                name: plain(task_vars["hostvars"][host][name])
                 for name in OF_HOST
-                if name in known["hostvars"][host]
+                if name in task_vars["hostvars"][host]
             }
             for host in names
         ]
         try:
-            found = training.asked(variables, hosts, names, time.time())
+            plan = training.asked(variables, hosts, names, time.time())
         except training.AskedError as error:
             raise AnsibleActionFail(str(error)) from None
-        training.say({"event": "job", "job": found["job"], "action": found["action"]})
-        return {**found, "token": os.urandom(8).hex()}
+        training.say({"event": "job", "job": plan["job"], "action": plan["action"]})
+        return {**plan, "token": os.urandom(8).hex()}
 
-    def _judge(self, known: dict[str, Any], names: list[str]) -> None:
-        plan = json_copy(known["gpu_training_asked"]["asked"])
-        looks = _answers(known, names, "gpu_training_look")
+    def _judge(self, task_vars: dict[str, Any], names: list[str]) -> None:
+        plan = json_copy(task_vars["gpu_training_asked"]["asked"])
+        looks = _answers(task_vars, names, "gpu_training_look")
         faults = judge.looks(looks, plan["gpus"], plan["in_use"], plan["resume"])
         if not faults:
-            faults = judge.reached(_answers(known, names, "gpu_training_reach"))
+            faults = judge.reached(_answers(task_vars, names, "gpu_training_reach"))
         if faults:
             raise AnsibleActionFail("nothing was started:\n" + "\n".join(faults))
         words = judge.clocks(looks)
@@ -77,23 +77,23 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             training.say({"event": "note", "text": words})
             self._display.warning(words)
 
-    def _ended(self, known: dict[str, Any], names: list[str]) -> dict[str, Any]:
-        plan = json_copy(known["gpu_training_asked"]["asked"])
+    def _ended(self, task_vars: dict[str, Any], names: list[str]) -> dict[str, Any]:
+        plan = json_copy(task_vars["gpu_training_asked"]["asked"])
         for register in ("gpu_training_followed", "gpu_training_status", "gpu_training_stopped"):
-            answers = _answers(known, names, register)
+            answers = _answers(task_vars, names, register)
             if answers:
                 break
         else:
             register = "gpu_training_started"
-        found: dict[str, Any] = outcome.of(plan, register.rpartition("_")[2], answers)
-        return found
+        ended: dict[str, Any] = outcome.of(plan, register.rpartition("_")[2], answers)
+        return ended
 
 
-def _answers(known: dict[str, Any], names: list[str], register: str) -> dict[str, Any]:
+def _answers(task_vars: dict[str, Any], names: list[str], register: str) -> dict[str, Any]:
     """{host: what the module said}, of the hosts that said something."""
-    found = {}
+    answers = {}
     for name in names:
-        registered = known["hostvars"].raw_get(name).get(register) or {}
+        registered = task_vars["hostvars"].raw_get(name).get(register) or {}
         if "training" in registered:
-            found[name] = json_copy(registered["training"])
-    return found
+            answers[name] = json_copy(registered["training"])
+    return answers

@@ -42,12 +42,12 @@ def parts(task_vars: Mapping[str, Any], controller: str) -> list[dict[str, Any]]
     With the release of its Slurm; no host speaks for another. The first of them gives the
     controller all, so that slurmctld is restarted once.
     """
-    found = []
+    cluster_parts = []
     for name in task_vars.get("ansible_play_hosts") or []:
         its = task_vars["hostvars"][name]
         asked = its.get("__slurm_asked") or {}
         part = host_options.plain(asked.get("part") or {})
         theirs = slurm_hosts.wish(its, "slurm_controller")
         if part.get("name") == name and theirs == controller:
-            found.append({**part, "release": str(asked.get("release") or "")})
-    return found
+            cluster_parts.append({**part, "release": str(asked.get("release") or "")})
+    return cluster_parts

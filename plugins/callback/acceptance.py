@@ -66,11 +66,11 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
     def _judge(self, judged: dict[str, Any]) -> None:
         """Takes what gpu_acceptance_judge says of all hosts into their verdicts."""
         for name in judged:
-            known = self._hosts.get(name)
-            if known is not None and known["acceptance"] is not None:
-                verdict = judgement.apply(known["acceptance"], judged[name])
-                status = known["status"] if known["message"] else verdict["verdict"]
-                self._hosts[name] = {**known, "status": status, "acceptance": verdict}
+            entry = self._hosts.get(name)
+            if entry is not None and entry["acceptance"] is not None:
+                verdict = judgement.apply(entry["acceptance"], judged[name])
+                status = entry["status"] if entry["message"] else verdict["verdict"]
+                self._hosts[name] = {**entry, "status": status, "acceptance": verdict}
 
     def entry(self, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
         if "acceptance" not in data:

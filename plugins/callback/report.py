@@ -226,9 +226,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         """Records a holder's message about its host; called from the holders' thread."""
         if self._record is None:
             return
-        known = self._record.host(host)
+        host_record = self._record.host(host)
         if isinstance(message.get("finishing"), str):
-            known.finishing = message["finishing"][:TEXT_LIMIT]
+            host_record.finishing = message["finishing"][:TEXT_LIMIT]
         progress = message.get("progress")
         if isinstance(progress, dict):
             fields: dict[str, Any] = {
@@ -241,7 +241,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
                 for key in ("bytes", "total")
                 if isinstance(progress.get(key), int)
             }
-            self._event("progress", host=host, component=known.at, **fields)
+            self._event("progress", host=host, component=host_record.at, **fields)
 
     def _event(self, event: str, **fields: Any) -> None:
         if self._writer is not None:

@@ -59,8 +59,8 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
             super().v2_runner_on_failed(result, ignore_errors)
 
     def more(self) -> dict[str, Any]:
-        known = ("action", "job", "script", "hosts", "addresses", "port", "communication")
-        asked = {name: self._asked[name] for name in known if name in self._asked}
+        reported = ("action", "job", "script", "hosts", "addresses", "port", "communication")
+        asked = {name: self._asked[name] for name in reported if name in self._asked}
         return {"asked": asked, "refused": self._refused, "outcome": self._outcome}
 
     def unanswered(self) -> dict[str, Any]:

@@ -59,9 +59,9 @@ def cache_site(contents: Mapping[str, Any], index: str, wheels: Sequence[str]) -
     }
 
 
-def _checked(shape: re.Pattern[str], value: object, what: str) -> str:
+def _checked(shape: re.Pattern[str], value: object, kind: str) -> str:
     if not isinstance(value, str) or shape.fullmatch(value) is None:
-        raise AnsibleFilterError(f"{value!r} is no {what}, and a cache can't serve it")
+        raise AnsibleFilterError(f"{value!r} is no {kind}, and a cache can't serve it")
     return value
 
 

@@ -121,8 +121,8 @@ class Examination(CallbackBase):  # type: ignore[misc]  # ansible has no types
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if not self._active or ignore_errors:
             return
-        known = self._hosts.get(result._host.get_name())
-        expected = known is not None and self.blamed(known)
+        entry = self._hosts.get(result._host.get_name())
+        expected = entry is not None and self.blamed(entry)
         if not expected or result._task.get_name().strip() != self.VERDICT:
             self._record_failure(result, self.BROKEN)
 

@@ -49,9 +49,9 @@ def project_of(folder: str) -> Path:
     return here
 
 
-def of_play(known: Mapping[str, Any]) -> Path:
+def of_play(task_vars: Mapping[str, Any]) -> Path:
     """The project of the play whose variables these are."""
-    return project_of(str(known.get("playbook_dir") or "."))
+    return project_of(str(task_vars.get("playbook_dir") or "."))
 
 
 def of_run(playbook: Any, refuse: Callable[[str], None]) -> Path:

@@ -58,7 +58,7 @@ def message_of(result: dict[str, Any]) -> str:
 def timed_out(result: dict[str, Any]) -> bool:
     """Whether the task, or an item of its loop, was not done in its time: it may still run."""
     items = [item for item in result.get("results") or () if isinstance(item, dict)]
-    return any(_time_limit(one) is not None for one in (result, *items))
+    return any(_time_limit(entry) is not None for entry in (result, *items))
 
 
 def _time_limit(result: dict[str, Any]) -> object:

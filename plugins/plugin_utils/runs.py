@@ -81,8 +81,8 @@ def runs(home: Path) -> list[Path]:
 
 def previous(home: Path, folder: Path) -> dict[str, Any]:
     """The newest readable report but that of `folder`; {} without one."""
-    for other in reversed(runs(home)):
-        report = {} if other.name == folder.name else read(other / "report.json")
+    for run in reversed(runs(home)):
+        report = {} if run.name == folder.name else read(run / "report.json")
         if report:
             return report
     return {}

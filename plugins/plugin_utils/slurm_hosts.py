@@ -26,32 +26,32 @@ def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]
     hosts = task_vars.get("hostvars") or {}
     mine = plain(templar.template(task_vars.get("ansible_host") or ""))
     address = str(options.get("slurm_address") or mine or name)
-    found: dict[str, Any] = {"name": name, "address": address, "controller_address": ""}
+    host: dict[str, Any] = {"name": name, "address": address, "controller_address": ""}
     if not controller:
-        return {**found, "faults": ["slurm_controller names no host; expected slurmctld's"]}
+        return {**host, "faults": ["slurm_controller names no host; expected slurmctld's"]}
     if controller not in hosts:
-        return {**found, "faults": [f"slurm_controller: {controller} is not in the inventory"]}
+        return {**host, "faults": [f"slurm_controller: {controller} is not in the inventory"]}
     if options.get("slurm_state") != "present":
         return {
-            **found,
+            **host,
             "faults": [],
             "staying": _staying(name, hosts) if controller == name else [],
         }
     if controller == name:
-        found["controller_address"] = address
+        host["controller_address"] = address
         faults = _of_partitions(name, hosts, options)
-        return {**found, "faults": faults + _unreachable(name, address)}
+        return {**host, "faults": faults + _unreachable(name, address)}
     its = hosts[controller]
     address_there = wish(its, "slurm_address") or plain(its.get("ansible_host")) or controller
-    found["controller_address"] = str(address_there)
+    host["controller_address"] = str(address_there)
     faults = _of_controller(controller, its, options)
-    return {**found, "faults": faults + _unreachable(name, address)}
+    return {**host, "faults": faults + _unreachable(name, address)}
 
 
 def wish(its: Mapping[str, Any], option: str) -> Any:
     """An option of another host: what the role has said of it in this play, or its inventory's."""
-    said = its.get(SAID) or {}
-    return plain(said[option] if option in said else its.get(option, DEFAULTS[option]))
+    published = its.get(SAID) or {}
+    return plain(published[option] if option in published else its.get(option, DEFAULTS[option]))
 
 
 def _staying(controller: str, hosts: Mapping[str, Any]) -> list[str]:
@@ -79,11 +79,11 @@ def _of_partitions(
     if not named:
         return []
     computes = bool(options.get("slurm_compute", True))
-    known = [node for node in _staying(controller, hosts) if node != controller or computes]
+    members = [node for node in _staying(controller, hosts) if node != controller or computes]
     return [
         f"slurm_partitions: {named[node]} has the node {node}, which is none of this cluster's"
         for node in named
-        if node not in known
+        if node not in members
     ]
 
 

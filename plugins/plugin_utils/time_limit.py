@@ -24,10 +24,10 @@ class OutOfTimeError(BaseException):
     """
 
 
-def seconds(said: Any, deep: bool) -> int:
-    """How long a look may take; `said`: gpu_look_timeout, a number or text with one."""
+def seconds(timeout: Any, deep: bool) -> int:
+    """How long a look may take; `timeout`: gpu_look_timeout, a number or text with one."""
     try:
-        limit = int(said)
+        limit = int(timeout)
     except (TypeError, ValueError):
         limit = 0
     return max(limit, SHORTEST) * (DEEP if deep else 1)

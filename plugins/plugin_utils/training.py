@@ -38,9 +38,9 @@ class AskedError(Exception):
     """What is asked for can't be; the message says where, what, and what to do."""
 
 
-def home(known: Mapping[str, Any]) -> Path:
+def home(task_vars: Mapping[str, Any]) -> Path:
     """report/ of the project whose playbook runs."""
-    folder: Path = project.of_play(known)
+    folder: Path = project.of_play(task_vars)
     return folder / "report"
 
 
@@ -64,20 +64,20 @@ def arguments(value: Any) -> list[str]:
             raise AskedError(f"gpu_train_arguments: {error}: {value}") from None
     if not isinstance(value, (list, tuple)):
         raise AskedError(f"gpu_train_arguments is {value!r}; expected a list, or one text")
-    if any("\0" in str(one) for one in value):
+    if any("\0" in str(argument) for argument in value):
         raise AskedError("gpu_train_arguments has a zero byte, which no program can be given")
-    return [str(one) for one in value]
+    return [str(argument) for argument in value]
 
 
 def number(name: str, value: Any, least: int, most: int) -> int:
     """A whole number within these bounds."""
     try:
-        found = int(str(value))
+        integer = int(str(value))
     except ValueError:
-        found = least - 1
-    if not least <= found <= most:
+        integer = least - 1
+    if not least <= integer <= most:
         raise AskedError(f"{name} is {value}; expected a whole number from {least} to {most}")
-    return found
+    return integer
 
 
 def job_name(value: Any, script: Path, now: float) -> str:
@@ -104,8 +104,8 @@ def script(value: Any, places: Sequence[Path]) -> tuple[Path, str]:
     except OSError as error:
         raise AskedError(f"the script can't be read: {path}: {error.strerror}") from None
     if data is None:
-        what = "is no file" if path.exists() else "is not there"
-        raise AskedError(f"the script {what}: {path}")
+        fault = "is no file" if path.exists() else "is not there"
+        raise AskedError(f"the script {fault}: {path}")
     if len(data) > LARGEST:
         raise AskedError(f"the script has {len(data)} bytes, more than {LARGEST}: {path}")
     try:
@@ -136,30 +136,33 @@ def environment(value: Any) -> dict[str, str]:
     """Variables for the script, by their names."""
     if not isinstance(value, Mapping):
         raise AskedError(f"gpu_train_environment is {value!r}; expected variables by their names")
-    found = {str(name): str(text) for name, text in value.items()}
-    for name, text in found.items():
+    variables = {str(name): str(text) for name, text in value.items()}
+    for name, text in variables.items():
         if VARIABLE.fullmatch(name) is None or "\0" in text:
             raise AskedError(f"gpu_train_environment: no program can have the variable {name!r}")
-    return found
+    return variables
 
 
 def started(
-    known: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], names: Sequence[str], now: float
+    variables: Mapping[str, Any],
+    hosts: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    now: float,
 ) -> dict[str, Any]:
     """What is asked where a job is to begin.
 
-    known: the play's variables, templated. hosts: each host's own, in the order of the inventory.
+    variables: the play's, templated. hosts: each host's own, in the order of the inventory.
     """
-    if not known.get("gpu_train_hosts"):
+    if not variables.get("gpu_train_hosts"):
         raise AskedError(
             "gpu_train_hosts names no hosts: a group, or a pattern as Ansible takes it"
         )
-    places = [Path(os.environ.get("PWD") or "."), Path(str(known.get("playbook_dir") or "."))]
-    diagnose = boolean(known.get("gpu_train_diagnose") or False, strict=False)
-    path, digest = script(DIAGNOSE if diagnose else known.get("gpu_train_script"), places)
+    places = [Path(os.environ.get("PWD") or "."), Path(str(variables.get("playbook_dir") or "."))]
+    diagnose = boolean(variables.get("gpu_train_diagnose") or False, strict=False)
+    path, digest = script(DIAGNOSE if diagnose else variables.get("gpu_train_script"), places)
     # A worker that was killed says nothing of the ways.
-    restarts = 0 if diagnose else known.get("gpu_train_restarts", RESTARTS)
-    communication = str(known.get("gpu_train_communication") or "AUTO").upper()
+    restarts = 0 if diagnose else variables.get("gpu_train_restarts", RESTARTS)
+    communication = str(variables.get("gpu_train_communication") or "AUTO").upper()
     if communication not in judge.COMMUNICATION:
         raise AskedError(
             f"gpu_train_communication is {communication}; expected one of "
@@ -176,33 +179,38 @@ def started(
         raise AskedError("\n".join(faults))
     return {
         "action": "start",
-        "job": job_name(known.get("gpu_train_job"), path, now),
+        "job": job_name(variables.get("gpu_train_job"), path, now),
         "script": str(path),
         "digest": digest,
-        "arguments": arguments(known.get("gpu_train_arguments") or []),
+        "arguments": arguments(variables.get("gpu_train_arguments") or []),
         "hosts": list(names),
         "addresses": list(addresses.values()),
-        "port": number("gpu_train_port", known.get("gpu_train_port") or judge.PORT, 1024, 65534),
+        "port": number(
+            "gpu_train_port", variables.get("gpu_train_port") or judge.PORT, 1024, 65534
+        ),
         "communication": communication,
         "restarts": number("gpu_train_restarts", restarts, 0, 1_000_000),
-        "final": str(known.get("gpu_train_final") or ""),
-        "gpus": gpus(known.get("gpu_train_gpus")),
-        "environment": environment(known.get("gpu_train_environment") or {}),
-        "resume": boolean(known.get("gpu_train_resume") or False, strict=False),
-        "in_use": str(known.get("gpu_accept_in_use") or "others"),
+        "final": str(variables.get("gpu_train_final") or ""),
+        "gpus": gpus(variables.get("gpu_train_gpus")),
+        "environment": environment(variables.get("gpu_train_environment") or {}),
+        "resume": boolean(variables.get("gpu_train_resume") or False, strict=False),
+        "in_use": str(variables.get("gpu_accept_in_use") or "others"),
     }
 
 
 def asked(
-    known: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], names: Sequence[str], now: float
+    variables: Mapping[str, Any],
+    hosts: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    now: float,
 ) -> dict[str, Any]:
     """What is asked of these hosts. Raises AskedError."""
-    action = str(known.get("gpu_train_action") or "start")
+    action = str(variables.get("gpu_train_action") or "start")
     if action not in ACTIONS:
         raise AskedError(f"gpu_train_action is {action}; expected one of {', '.join(ACTIONS)}")
     if action == "start":
-        return started(known, hosts, names, now)
-    job = known.get("gpu_train_job")
+        return started(variables, hosts, names, now)
+    job = variables.get("gpu_train_job")
     if not job and action != "status":
         raise AskedError(
             f"gpu_train_job names no job to {action}; gpu_train_action=status lists them"
@@ -224,15 +232,15 @@ def places(
     looks: what each host has said.
     """
     wild = judge.needs_any_port(looks, plan["communication"])
-    found = []
+    endpoints = []
     for peer, host in enumerate(plan["hosts"]):
         if peer == worker:
             continue
         at = {"host": host, "address": plan["addresses"][peer]}
-        found += [{**at, "port": port, "any": False} for port in ports(plan, peer)]
+        endpoints += [{**at, "port": port, "any": False} for port in ports(plan, peer)]
         if {host, plan["hosts"][worker]} <= set(wild):
-            found.append({**at, "port": looks[host]["any_port"], "any": True})
-    return found
+            endpoints.append({**at, "port": looks[host]["any_port"], "any": True})
+    return endpoints
 
 
 def given(plan: Mapping[str, Any], worker: int, python: str) -> dict[str, Any]:
