@@ -185,8 +185,8 @@ def devices(answer: Result) -> dict[str, Any] | None:
     if answer.rc != 0 or not lines:
         return None
     try:
-        found = json.loads(lines[-1])
-        return {name: found[name] for name in ("version", "cuda", "gpus")}
+        facts = json.loads(lines[-1])
+        return {name: facts[name] for name in ("version", "cuda", "gpus")}
     except (ValueError, KeyError, TypeError):  # something else was printed last
         return None
 

@@ -160,17 +160,17 @@ class Steps(object):
                 process = self._read(name)
                 if process is not None:
                     processes[int(name)] = process
-        known = {
+        ours = {
             pid
             for pid, process in processes.items()
             if process["marked"] or process["id"] in self._known
         }
-        more = known
+        more = ours
         while more:
-            more = {pid for pid, process in processes.items() if process["parent"] in more} - known
-            known = known | more
-        self._known = {processes[pid]["id"] for pid in known}
-        return [(pid, processes[pid]["name"]) for pid in sorted(known)]
+            more = {pid for pid, process in processes.items() if process["parent"] in more} - ours
+            ours = ours | more
+        self._known = {processes[pid]["id"] for pid in ours}
+        return [(pid, processes[pid]["name"]) for pid in sorted(ours)]
 
     def _read(self, pid: str) -> dict[str, Any] | None:
         place = os.path.join(self._proc, pid)

@@ -238,15 +238,15 @@ class Dpkg(object):
                 progress = self._step(*match.groups()) or progress
         return progress
 
-    def _step(self, what: str, name: str) -> dict[str, Any] | None:
-        if what == "startup":
+    def _step(self, stage: str, name: str) -> dict[str, Any] | None:
+        if stage == "startup":
             if name == "archives" and self._apt.count:
                 self._total = self._apt.count
                 self._done = {"install": set(), "configure": set()}
                 self._apt.begin()
             return None
         name = name.partition(":")[0]
-        kind = "configure" if what == "configure" else "install"
+        kind = "configure" if stage == "configure" else "install"
         self._done[kind].add(name)
         words = "setting up" if kind == "configure" else "unpacking"
         count = len(self._done[kind])
