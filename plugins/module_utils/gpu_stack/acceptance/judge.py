@@ -99,8 +99,8 @@ def _addressed(facts: dict[str, Any]) -> dict[str, Any]:
 
     With it the names that the driver wrote into the kernel's log.
     """
-    known = {gpu.get("pci") for gpu in facts["nvml"]["gpus"]}
-    free = [gpu for gpu in presence.here(facts) if gpu["pci"] not in known]
+    nvml_addresses = {gpu.get("pci") for gpu in facts["nvml"]["gpus"]}
+    free = [gpu for gpu in presence.here(facts) if gpu["pci"] not in nvml_addresses]
     lost = [gpu for gpu in facts["nvml"]["gpus"] if gpu["error"]]
     cards = (facts["log"] or {}).get("cards") or {}
     # Both are in the order of the bus.
@@ -174,12 +174,12 @@ def _elsewhere(gpu: dict[str, Any], log: dict[str, Any] | None) -> list[list[dic
 def _like(gpu: dict[str, Any], gpus: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The others of its model that answer and have an NVLink up."""
     return [
-        other
-        for other in gpus
-        if not other["error"]
-        and other["index"] != gpu["index"]
-        and other["name"] == gpu.get("name")
-        and links.up(other)
+        card
+        for card in gpus
+        if not card["error"]
+        and card["index"] != gpu["index"]
+        and card["name"] == gpu.get("name")
+        and links.up(card)
     ]
 
 

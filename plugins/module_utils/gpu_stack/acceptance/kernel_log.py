@@ -84,7 +84,7 @@ def xids(text: str) -> list[Xid]:
 
     A lost card may be logged without one: that counts as Xid 79, once.
     """
-    found: list[tuple[Xid, bool]] = []
+    events: list[tuple[Xid, bool]] = []
     lines = text.split("\n")
     for place, line in enumerate(lines):
         match = _LINE.match(line)
@@ -93,19 +93,19 @@ def xids(text: str) -> list[Xid]:
         words = match.group("words")
         xid = _XID.match(words)
         if xid is not None:
-            found.append((_xid(match, *xid.groups()), True))
+            events.append((_xid(match, *xid.groups()), True))
             continue
         lost = _LOST.match(words) or _missing(words, lines[place + 1 : place + 3])
         if lost is not None:
             fields = (lost.group(1), "", str(FALLEN_OFF), FALLEN_OFF_WORDS)
-            found.append((_xid(match, *fields), False))
-    return list(_once(found))
+            events.append((_xid(match, *fields), False))
+    return list(_once(events))
 
 
-def _once(found: list[tuple[Xid, bool]]) -> Iterator[Xid]:
+def _once(events: list[tuple[Xid, bool]]) -> Iterator[Xid]:
     """Leaves out a lost card that was logged without an Xid and is known from another message."""
-    lost = {xid.address for xid, real in found if real and xid.number == FALLEN_OFF}
-    for xid, real in found:
+    lost = {xid.address for xid, real in events if real and xid.number == FALLEN_OFF}
+    for xid, real in events:
         if real or xid.address not in lost:
             yield xid
         if not real:

@@ -74,15 +74,15 @@ def strangers(context: Context, uuids: list[str]) -> dict[str, str]:
 
     Also that NVML does not say it.
     """
-    found = _strangers(context, uuids)
-    pids = [pid for entry in found.values() for pid in entry or []]
+    pids_of = _strangers(context, uuids)
+    pids = [pid for entry in pids_of.values() for pid in entry or []]
     if any(context.stat("/proc/{0}".format(pid)) is None for pid in pids):
         # One of ours that has ended meanwhile has no parent any more to know it by. Where it is
         # named again it is a process that can't be seen from here.
         time.sleep(SETTLED)
-        found = _strangers(context, uuids)
+        pids_of = _strangers(context, uuids)
     at_work = {}
-    for uuid, entry in found.items():
+    for uuid, entry in pids_of.items():
         if entry is None:
             word: str | None = words.UNSAID
         else:
@@ -95,12 +95,12 @@ def strangers(context: Context, uuids: list[str]) -> dict[str, str]:
 def _strangers(context: Context, uuids: list[str]) -> dict[str, list[int] | None]:
     """{UUID: pids that are none of ours}; None where NVML does not say it."""
     try:
-        found = bounded.call(lambda: nvml.at_work_on(uuids), NVML_PATIENCE)
+        pids_of = bounded.call(lambda: nvml.at_work_on(uuids), NVML_PATIENCE)
     except (bounded.SilentError, bounded.EndedError):
         return dict.fromkeys(uuids)
     return {
         uuid: None if pids is None else [pid for pid in pids if not _ours(context, pid)]
-        for uuid, pids in found.items()
+        for uuid, pids in pids_of.items()
     }
 
 

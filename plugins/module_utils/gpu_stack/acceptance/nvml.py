@@ -161,17 +161,17 @@ def read(name: str = LIBRARY) -> dict[str, Any]:
 
 def uuids(name: str = LIBRARY) -> list[str]:
     """The UUIDs of the GPUs that NVML counts, without those that are lost; none without NVML."""
-    found = []
+    texts = []
     try:
         library = Library(name)
         for index in range(library.numbers("nvmlDeviceGetCount_v2") or 0):
             handle = ctypes.c_void_p()
             with contextlib.suppress(NvmlError):
                 library.call("nvmlDeviceGetHandleByIndex_v2", index, ctypes.byref(handle))
-                found.append(library.text("nvmlDeviceGetUUID", handle) or "")
+                texts.append(library.text("nvmlDeviceGetUUID", handle) or "")
     except (OSError, NvmlError):
         pass
-    return [uuid for uuid in found if uuid]
+    return [uuid for uuid in texts if uuid]
 
 
 def at_work(uuid: str, name: str = LIBRARY) -> list[int]:
@@ -185,13 +185,13 @@ def at_work_on(uuids: list[str], name: str = LIBRARY) -> dict[str, list[int] | N
     Raises OSError, NvmlError where the library says nothing at all.
     """
     library = Library(name)
-    found: dict[str, list[int] | None] = {}
+    pids_of: dict[str, list[int] | None] = {}
     for uuid in uuids:
         try:
-            found[uuid] = _pids(library, uuid)
+            pids_of[uuid] = _pids(library, uuid)
         except NvmlError:
-            found[uuid] = None
-    return found
+            pids_of[uuid] = None
+    return pids_of
 
 
 def free(uuid: str, name: str = LIBRARY) -> int | None:
@@ -286,14 +286,14 @@ def _named(values: list[Any] | None, names: tuple[str, ...]) -> dict[str, Any] |
 def _utilization(library: Library, handle: ctypes.c_void_p) -> int | None:
     """Per cent of the last sample's time in which a kernel ran on the card."""
     rates = (ctypes.c_uint * 2)()
-    known = library.ask("nvmlDeviceGetUtilizationRates", handle, rates)
-    return int(rates[0]) if known else None
+    answered = library.ask("nvmlDeviceGetUtilizationRates", handle, rates)
+    return int(rates[0]) if answered else None
 
 
 def _memory(library: Library, handle: ctypes.c_void_p) -> dict[str, int] | None:
     memory = Memory()
-    known = library.ask("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
-    return {"total": memory.total, "used": memory.used} if known else None
+    answered = library.ask("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+    return {"total": memory.total, "used": memory.used} if answered else None
 
 
 def _ecc(library: Library, handle: ctypes.c_void_p) -> dict[str, Any] | None:
@@ -325,10 +325,10 @@ def _pages(library: Library, handle: ctypes.c_void_p) -> dict[str, Any] | None:
 def _count(library: Library, name: str, *arguments: Any) -> int | None:
     """How many entries a function that fills in a list would return; None where it can't say."""
     count = ctypes.c_uint(0)
-    known = library.ask(
+    answered = library.ask(
         name, *arguments, ctypes.byref(count), None, enough=(SUCCESS, INSUFFICIENT_SIZE)
     )
-    return count.value if known else None
+    return count.value if answered else None
 
 
 def _throttle(library: Library, handle: ctypes.c_void_p) -> list[str] | None:
@@ -363,8 +363,8 @@ def _links(library: Library, handle: ctypes.c_void_p) -> list[dict[str, Any]]:
             continue
         peer = Pci()
         name = "nvmlDeviceGetNvLinkRemotePciInfo_v2"
-        known = library.ask(name, handle, link, ctypes.byref(peer))
-        links.append({"link": link, "up": bool(up), "peer": peer.address() if known else None})
+        answered = library.ask(name, handle, link, ctypes.byref(peer))
+        links.append({"link": link, "up": bool(up), "peer": peer.address() if answered else None})
     return links
 
 

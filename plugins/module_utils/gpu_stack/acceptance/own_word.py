@@ -97,9 +97,9 @@ def read(library: Library, handle: ctypes.c_void_p) -> dict[str, Any]:
 def recovery(library: Library, handle: ctypes.c_void_p) -> int | None:
     """nvmlDeviceGpuRecoveryAction_t: what the driver asks for, 0 for nothing."""
     field = Field(id=RECOVERY_ACTION)
-    known = library.ask("nvmlDeviceGetFieldValues", handle, 1, ctypes.byref(field))
+    answered = library.ask("nvmlDeviceGetFieldValues", handle, 1, ctypes.byref(field))
     # The call succeeds where the driver does not know the field: that is said of the field alone.
-    if not known or field.result != SUCCESS or field.kind not in MEMBERS:
+    if not answered or field.result != SUCCESS or field.kind not in MEMBERS:
         return None
     return int(getattr(field.value, MEMBERS[field.kind]))
 
@@ -121,9 +121,9 @@ def _sram(library: Library, handle: ctypes.c_void_p) -> dict[str, int] | None:
 def _banks(library: Library, handle: ctypes.c_void_p) -> dict[str, int] | None:
     """None too where there is no bank: nvml.h names no error for a card that remaps no rows."""
     banks = Banks()
-    known = library.ask("nvmlDeviceGetRowRemapperHistogram", handle, ctypes.byref(banks))
+    answered = library.ask("nvmlDeviceGetRowRemapperHistogram", handle, ctypes.byref(banks))
     counts = {name: getattr(banks, name) for name in BANKS}
-    return counts if known and any(counts.values()) else None
+    return counts if answered and any(counts.values()) else None
 
 
 def _version(kind: type[ctypes.Structure]) -> int:

@@ -37,42 +37,42 @@ def scaling(work: dict[str, Any]) -> dict[str, Any] | None:
         return None
     like = [facts["rates"] for facts in alone if facts["batch"] == shown["batch"]]
     rates: dict[str, float | None] = dict.fromkeys(shown["left_out"])
-    for label in {label for each in like for label in each}:
-        values = [each[label] for each in like if _is_rate(each.get(label))]
+    for label in {label for measured in like for label in measured}:
+        values = [measured[label] for measured in like if _is_rate(measured.get(label))]
         if values:
             rates[label] = median(values)
     rates.update((label, value) for label, value in shown["rates"].items() if _is_rate(value))
-    known = {way: rates[label] for label in rates for way in [_way(label)] if way}
+    rate_of = {way: rates[label] for label in rates for way in [_way(label)] if way}
     order = list(WAYS.values())
     return {
         "model": shown["model"],
         "batch": shown["batch"],
         "rates": [
-            {"way": way, "gpus": count, "images_per_second": known[way, count]}
-            for way, count in sorted(known, key=lambda way: (order.index(way[0]), way[1]))
+            {"way": way, "gpus": count, "images_per_second": rate_of[way, count]}
+            for way, count in sorted(rate_of, key=lambda way: (order.index(way[0]), way[1]))
         ],
     }
 
 
 def utilization(work: dict[str, Any], index: int) -> dict[str, list[list[float]]]:
     """{"together": [[seconds, per cent], ...], "burn_in": ...} of a card, of what was sampled."""
-    card, found = str(index), {}
+    card, points_of = str(index), {}
     answer = work["host"].get("mirrored")
     facts = _facts(answer)
     if answer and facts and card in answer["order"]:
         samples, place = facts.get("samples") or [], answer["order"].index(card)
-        found[TOGETHER] = thinned(samples[place] if place < len(samples) else None)
+        points_of[TOGETHER] = thinned(samples[place] if place < len(samples) else None)
     burnt = _facts((work["cards"].get(card) or {}).get("burn"))
     if burnt:
-        found[BURN_IN] = thinned(burnt.get("samples"))
-    return {kind: points for kind, points in found.items() if points}
+        points_of[BURN_IN] = thinned(burnt.get("samples"))
+    return {kind: points for kind, points in points_of.items() if points}
 
 
 def thinned(samples: Any, most: int = POINTS) -> list[list[float]]:
     """[[seconds, per cent]] of at most so many points: the means of neighbours."""
-    known = [[float(part) for part in each] for each in samples or () if _is_sample(each)]
-    size = max(1, math.ceil(len(known) / most))
-    groups = [known[at : at + size] for at in range(0, len(known), size)]
+    points = [[float(part) for part in sample] for sample in samples or () if _is_sample(sample)]
+    size = max(1, math.ceil(len(points) / most))
+    groups = [points[at : at + size] for at in range(0, len(points), size)]
     return [[round(_mean(part), 1) for part in zip(*group)] for group in groups]  # noqa: B905
 
 
@@ -91,13 +91,13 @@ def _is_rate(value: Any) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value) and value > 0
 
 
-def _is_sample(each: Any) -> bool:
+def _is_sample(sample: Any) -> bool:
     return (
-        isinstance(each, list)
-        and len(each) == 2
-        and all(isinstance(part, (int, float)) and math.isfinite(part) for part in each)
-        and each[0] >= 0
-        and 0 <= each[1] <= 100
+        isinstance(sample, list)
+        and len(sample) == 2
+        and all(isinstance(part, (int, float)) and math.isfinite(part) for part in sample)
+        and sample[0] >= 0
+        and 0 <= sample[1] <= 100
     )
 
 

@@ -86,11 +86,11 @@ def read(place: str) -> dict[str, Any]:
     except UnfitError as error:
         return {"unfit": str(error)}
     except OSError as error:
-        said = os.strerror(error.errno or 0)
+        reason = os.strerror(error.errno or 0)
         if error.errno == errno.EIO:
-            return {"error": said}
+            return {"error": reason}
         full = error.errno in FULL
-        return {"unfit": "{0} {1}".format(place, "is full" if full else "can't be used: " + said)}
+        return {"unfit": "{0} {1}".format(place, "is full" if full else "can't be used: " + reason)}
 
 
 def _folder(path: str) -> int:

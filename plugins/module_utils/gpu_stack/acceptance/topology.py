@@ -30,12 +30,12 @@ def pairs(nvml: dict[str, Any], bus: Collection[str]) -> dict[str, str]:
     }
 
     def way(pair: str, level: str | None) -> str:
-        one, two = pair.split("-")
+        first, second = pair.split("-")
         number = 0
-        if one in ends and two in ends:
+        if first in ends and second in ends:
             # Both ends tell of a link.
-            number = ends[one].count(answering[two]["pci"])
-            number = number or min(_elsewhere(ends[one], bus), _elsewhere(ends[two], bus))
+            number = ends[first].count(answering[second]["pci"])
+            number = number or min(_elsewhere(ends[first], bus), _elsewhere(ends[second], bus))
         return "NV{0}".format(number) if number else level or "unknown"
 
     return {pair: way(pair, level) for pair, level in nvml["topology"].items()}
@@ -45,9 +45,9 @@ def _elsewhere(ends: list[str], bus: Collection[str]) -> int:
     return sum(end not in bus for end in ends)
 
 
-def best_sets(known: dict[str, str]) -> dict[str, list[int]]:
+def best_sets(ways: dict[str, str]) -> dict[str, list[int]]:
     """{"2": [0, 1], ...}: the GPUs with the best ways between them, by how many are taken."""
-    indexes = sorted({int(index) for pair in known for index in pair.split("-")})
+    indexes = sorted({int(index) for pair in ways for index in pair.split("-")})
     sets: dict[str, list[int]] = {}
     if len(indexes) > MOST:
         return sets
@@ -55,15 +55,15 @@ def best_sets(known: dict[str, str]) -> dict[str, list[int]]:
         # Of equal ones the first, which has the lowest indexes.
         chosen = max(
             itertools.combinations(indexes, size),
-            key=lambda some: [_worst(known, some), _sum(known, some)],
+            key=lambda some: [_worst(ways, some), _sum(ways, some)],
         )
         sets[str(size)] = list(chosen)
     return sets
 
 
-def _scores(known: dict[str, str], some: tuple[int, ...]) -> list[int]:
+def _scores(ways: dict[str, str], some: tuple[int, ...]) -> list[int]:
     levels = [
-        known["{0}-{1}".format(first, second)] for first, second in itertools.combinations(some, 2)
+        ways["{0}-{1}".format(first, second)] for first, second in itertools.combinations(some, 2)
     ]
     return [
         NVLINK + int(level[2:]) if level.startswith("NV") else SCORES.get(level, 0)
@@ -71,10 +71,10 @@ def _scores(known: dict[str, str], some: tuple[int, ...]) -> list[int]:
     ]
 
 
-def _worst(known: dict[str, str], some: tuple[int, ...]) -> int:
+def _worst(ways: dict[str, str], some: tuple[int, ...]) -> int:
     """A ring is as fast as its slowest part."""
-    return min(_scores(known, some))
+    return min(_scores(ways, some))
 
 
-def _sum(known: dict[str, str], some: tuple[int, ...]) -> int:
-    return sum(_scores(known, some))
+def _sum(ways: dict[str, str], some: tuple[int, ...]) -> int:
+    return sum(_scores(ways, some))

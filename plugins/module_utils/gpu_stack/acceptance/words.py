@@ -81,9 +81,9 @@ def title(gpu: dict[str, Any]) -> str:
     """ "GPU 2 GPU-8f2a... (Tesla T4, serial 0421, slot 4, 0000:3d:00.0)"."""
     serial = gpu["serial"] and "serial {0}".format(gpu["serial"])
     slot = gpu["slot"] and "slot {0}".format(gpu["slot"])
-    known = [word for word in (gpu["name"], serial, slot, gpu["pci"]) if word]
+    details = [word for word in (gpu["name"], serial, slot, gpu["pci"]) if word]
     uuid = " " + gpu["uuid"] if gpu["uuid"] else ""
-    return "GPU {0}{1} ({2})".format(gpu["index"], uuid, ", ".join(known))
+    return "GPU {0}{1} ({2})".format(gpu["index"], uuid, ", ".join(details))
 
 
 def in_use(users: list[str | None]) -> str | None:

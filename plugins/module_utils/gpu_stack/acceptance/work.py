@@ -83,8 +83,8 @@ def _at_work_on(gpu: dict[str, Any]) -> str | None:
 
 def _at_work(gpus: list[dict[str, Any]]) -> dict[str, str]:
     """{UUID: who computes there} of the cards on which somebody does."""
-    found = {gpu["uuid"]: _at_work_on(gpu) for gpu in gpus if not gpu["error"]}
-    return {uuid: word for uuid, word in found.items() if word}
+    users = {gpu["uuid"]: _at_work_on(gpu) for gpu in gpus if not gpu["error"]}
+    return {uuid: word for uuid, word in users.items() if word}
 
 
 def spare_all(gpus: list[dict[str, Any]], skipped: dict[str, str], at_work: dict[str, str]) -> None:
@@ -142,18 +142,18 @@ def look(
     if strangers is not None:
         spare_all(gpus, skipped, _at_work(gpus))
     usable = [gpu for gpu in gpus if str(gpu["index"]) not in skipped]
-    what = kind(facts)
+    card_kind = kind(facts)
     work: dict[str, Any] = {
-        "level": level, "kind": what, "missing": None, "skipped": skipped,
+        "level": level, "kind": card_kind, "missing": None, "skipped": skipped,
         "order": [str(gpu["index"]) for gpu in usable],
         "host": {}, "cards": {str(gpu["index"]): {} for gpu in usable}, "late": {}, "storage": None,
     }  # fmt: skip
-    if what is None or not usable:
+    if card_kind is None or not usable:
         return work
     if not os.path.exists(runner.python):
         work["missing"] = "there is no TensorFlow: {0} does not exist".format(runner.python)
         return work
-    end = clock() + 60 * patience if what == GPU else None
+    end = clock() + 60 * patience if card_kind == GPU else None
     watch = Watch(taken, strangers, free, gpus, lambda: end is not None and clock() >= end)
     try:
         with runner:
@@ -165,9 +165,9 @@ def look(
     return work
 
 
-def programs(what: str) -> tuple[str, ...]:
+def programs(card_kind: str) -> tuple[str, ...]:
     """The programs that every card is asked."""
-    return (*ON_EACH, *ON_EACH_REAL) if what == GPU else tuple(ON_EACH)
+    return (*ON_EACH, *ON_EACH_REAL) if card_kind == GPU else tuple(ON_EACH)
 
 
 class Watch:
@@ -190,7 +190,7 @@ class Watch:
     def look(self, gpu: dict[str, Any], skipped: dict[str, str]) -> None:
         """Adds those cards that are to be left alone from now on, before this one is loaded."""
         if self._strangers is not None:
-            uuids = [each["uuid"] for each in self._gpus if not each["error"]]
+            uuids = [card["uuid"] for card in self._gpus if not card["error"]]
             spare_all(self._gpus, skipped, self._strangers(uuids))
             return
         user = self._taken(gpu["uuid"])
@@ -209,7 +209,7 @@ class Work:
     ) -> None:
         self._answers = answers
         self._gpus = gpus
-        self._what = answers["kind"]
+        self._kind = answers["kind"]
         self._runner = runner
         self._watch = watch
 
@@ -224,7 +224,7 @@ class Work:
         self._once_more("copies", copying.disputed)
         self._once_more(MIRRORED, training.disputed)
         self._without_each()
-        if self._what == GPU:
+        if self._kind == GPU:
             self._on_cpu(DENSE)
         if self._answers["level"] == levels.LONG:
             self._on_each(lambda gpu: self._ask(gpu, BURN, seconds + BURN_MORE, anytime=True,
@@ -256,14 +256,14 @@ class Work:
         threads = [threading.Thread(target=work, args=(gpu,)) for gpu in self._gpus]
         for thread in threads:
             thread.start()
-            if self._what == CPU if one_by_one is None else one_by_one:
+            if self._kind == CPU if one_by_one is None else one_by_one:
                 thread.join()
         for thread in threads:
             thread.join()
 
     def _on_one(self, gpu: dict[str, Any]) -> None:
         patiences = {**ON_EACH, **ON_EACH_REAL}
-        for program in programs(self._what):
+        for program in programs(self._kind):
             self._ask(gpu, program, patiences[program])
 
     def _ask(
@@ -279,10 +279,10 @@ class Work:
         if self._late(str(gpu["index"]), program, anytime=anytime) or not self._usable(gpu):
             return
         visible = NONE
-        if self._what == GPU:
+        if self._kind == GPU:
             visible = str(gpu["index"]) if program == BY_INDEX else gpu["uuid"]
         name = LISTED if program in (BY_UUID, BY_INDEX) else program
-        given = {"kind": self._what, "count": 1, "uuid": gpu["uuid"], **given}
+        given = {"kind": self._kind, "count": 1, "uuid": gpu["uuid"], **given}
         answer = self._runner.ask(name, given, visible, patience)
         self._of(gpu)[program] = self._with_room(answer, [gpu])
 
@@ -291,15 +291,15 @@ class Work:
 
         Of several that of the one with the least; None where the driver does not say it.
         """
-        if self._what != GPU or not names.out_of_memory(answer):
+        if self._kind != GPU or not names.out_of_memory(answer):
             return answer
         left = [self._watch.free(gpu["uuid"]) for gpu in gpus]
-        known = [size for size in left if size is not None]
-        if len(known) < len(left):
+        sizes = [size for size in left if size is not None]
+        if len(sizes) < len(left):
             return dict(answer, free=None)
         words = "NVML: right after it {0:.1f} GiB of the card's memory were free"
-        line = words.format(min(known) / names.GIB)
-        return dict(answer, free=min(known), log=[*answer["log"], line])
+        line = words.format(min(sizes) / names.GIB)
+        return dict(answer, free=min(sizes), log=[*answer["log"], line])
 
     def _again(self) -> None:
         """Asks every suspect once more, alone: other work may have been in its way.
@@ -312,7 +312,7 @@ class Work:
         for gpu in self._gpus:
             answers = self._of(gpu)
             for program, first in sorted(answers.items()):
-                accused = training.suspect(gpu, self._what, program, answers)
+                accused = training.suspect(gpu, self._kind, program, answers)
                 if accused and program not in everywhere and not first["silent"]:
                     self._ask(gpu, program, {**ON_EACH, **ON_EACH_REAL}[program], anytime=True)
                     if answers[program] is not first:
@@ -345,14 +345,14 @@ class Work:
         are the three pairs. Stand-ins are all one CPU.
         """
         host = self._answers["host"]
-        if self._what != GPU or not training.unresolved(self._answers):
+        if self._kind != GPU or not training.unresolved(self._answers):
             return
         tried: dict[str, Any] = {}
         for gpu in self._gpus:
             index = str(gpu["index"])
             if index not in host[MIRRORED]["order"]:
                 continue
-            others = [other for other in self._gpus if other is not gpu]
+            others = [card for card in self._gpus if card is not gpu]
             answer = None if self._watch.over() else self._together(MIRRORED, others)
             if answer is None or answer["silent"]:
                 return
@@ -375,7 +375,7 @@ class Work:
         if not free:
             return None
         uuids = [gpu["uuid"] for gpu in free]
-        given = {"kind": self._what, "count": len(free), "uuids": uuids}
-        visible = ",".join(uuids) if self._what == GPU else NONE
+        given = {"kind": self._kind, "count": len(free), "uuids": uuids}
+        visible = ",".join(uuids) if self._kind == GPU else NONE
         answer = self._runner.ask(program, given, visible, TOGETHER[program])
         return dict(self._with_room(answer, free), order=[str(gpu["index"]) for gpu in free])

@@ -50,14 +50,14 @@ def repeated(number: int, events: Sequence[dict[str, Any]]) -> Repeated | None:
     if number not in XID_REPEATS:
         return None
     where, least, severity, action = XID_REPEATS[number]
-    found: dict[str, list[list[dict[str, Any]]]] = {}
+    incidents_of: dict[str, list[list[dict[str, Any]]]] = {}
     for incident in _incidents([event for event in events if event["number"] == number]):
         parts = {""} if where == "card" else {event["part"] for event in incident} - {None}
         # A faulty program is met by each part that runs it, a faulty part by one alone. But what
         # has one block runs on the same part each time.
         if len(parts) == 1:
-            found.setdefault(parts.pop(), []).append(incident)
-    for part, incidents in found.items():
+            incidents_of.setdefault(parts.pop(), []).append(incident)
+    for part, incidents in incidents_of.items():
         for near in _days(incidents):
             processes = _processes(near)
             if len(near) >= least and processes > 1:

@@ -352,8 +352,8 @@ def _copied(work: dict[str, Any], index: str) -> dict[str, Any] | None:
 def version(work: dict[str, Any]) -> str | None:
     """The version of TensorFlow that answered; None where none did."""
     facts = (work.get("host", {}).get("listed") or {}).get("facts") or {}
-    found: str | None = facts.get("version")
-    return found
+    release: str | None = facts.get("version")
+    return release
 
 
 HOST = (("listed", listed),)

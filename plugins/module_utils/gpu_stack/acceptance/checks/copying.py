@@ -60,7 +60,7 @@ def exchange(card: dict[str, Any]) -> dict[str, Any]:
     if len(answer["order"]) == 1:
         return not_applicable("there is no other card to tell its faults from the host's")
     if suspect(answer) == index:
-        others = ["GPU " + other for who in _wrong(answer) for other in who if other != index]
+        others = ["GPU " + peer for who in _wrong(answer) for peer in who if peer != index]
         if [index] in _wrong(answer):
             others.insert(0, "the host")
         reason = "data arrives changed between it and {0}, and nowhere else".format(
@@ -115,8 +115,8 @@ def _rates(answer: dict[str, Any]) -> list[str]:
         for index, entry in zip(order, facts["host"])  # noqa: B905  Python 3.7
     ]
     for pair, entry in sorted(facts["pairs"].items()):
-        one, two = (order[int(place)] for place in pair.split("-"))
-        lines.append("GPU {0} and GPU {1}: {2:.1f} GB/s".format(one, two, entry["rate"]))
+        first, second = (order[int(place)] for place in pair.split("-"))
+        lines.append("GPU {0} and GPU {1}: {2:.1f} GB/s".format(first, second, entry["rate"]))
     return lines
 
 

@@ -66,7 +66,7 @@ def tensorboard(facts: dict[str, Any]) -> dict[str, Any]:
     if len(logged) != len(trained):
         return _fault("{0} of {1} epochs are logged".format(len(logged), len(trained)))
     pairs = zip(logged, trained)  # noqa: B905 of one length; Python 3.7
-    if not all(abs(one - two) <= LOGGED * abs(two) for one, two in pairs):
+    if not all(abs(loss - expected) <= LOGGED * abs(expected) for loss, expected in pairs):
         return _fault("the losses that are logged are not those of the training")
     return ok("the logs of {0} epochs are read back".format(len(trained)))
 

@@ -40,7 +40,7 @@ def xid(gpu: dict[str, Any]) -> dict[str, Any]:
     if not judged:
         return _of_programs(gpu, evidence)
     event, verdict = max(judged, key=lambda pair: _weight(pair[1]))
-    times = sum(one["number"] == event["number"] for one in events)
+    times = sum(entry["number"] == event["number"] for entry in events)
     reason = "Xid {0}: {1}{2}".format(
         event["number"], verdict.name, "" if times == 1 else " ({0} times)".format(times)
     )
@@ -54,7 +54,7 @@ def _of_programs(gpu: dict[str, Any], evidence: list[str]) -> dict[str, Any]:
     for number in numbers:
         came = xids.repeated(number, gpu["xids"])
         # What several cards have is the program's, or the driver's.
-        if came is None or any(xids.repeated(number, other) for other in gpu["elsewhere"]):
+        if came is None or any(xids.repeated(number, events) for events in gpu["elsewhere"]):
             continue
         reason = "Xid {0}: {1}, {2} times in a day by {3} processes on {4}".format(
             number,

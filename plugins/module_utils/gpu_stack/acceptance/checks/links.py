@@ -75,7 +75,7 @@ def nvlink(gpu: dict[str, Any]) -> dict[str, Any]:
         return not_applicable("no NVLink is in use")
     if not gpu["like"]:
         return measured("{0} of {1} NVLinks are up".format(number, len(links)))
-    most = max(number, *(up(other) for other in gpu["like"]))
+    most = max(number, *(up(card) for card in gpu["like"]))
     if number < most:
         down = ", ".join(str(link["link"]) for link in links if not link["up"])
         reason = "{0} of {1} NVLinks are up".format(number, most)

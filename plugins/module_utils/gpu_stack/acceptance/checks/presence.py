@@ -65,19 +65,19 @@ def count(facts: dict[str, Any]) -> dict[str, Any]:
 
 def models(facts: dict[str, Any]) -> dict[str, Any]:
     """The GPUs on the bus are of the models that the inventory says, and each model is there."""
-    said: dict[str, list[str] | None] = facts["models"]
-    if not said:
+    devices_of: dict[str, list[str] | None] = facts["models"]
+    if not devices_of:
         return not_applicable("gpu_models says nothing")
-    unknown = [word for word in said if said[word] is None]
+    unknown = [word for word in devices_of if devices_of[word] is None]
     if unknown:
         words = ", ".join(unknown)
         return not_applicable("the lock knows nothing of {0}: run provision lock".format(words))
-    meant = {device for devices in said.values() for device in devices or ()}
-    found = here(facts)
-    strange = [gpu for gpu in found if gpu_models.bare(gpu["device"]) not in meant]
-    devices = {gpu_models.bare(gpu["device"]) for gpu in found}
-    absent = [word for word in said if not devices.intersection(said[word] or ())]
-    wanted = ", ".join(said)
+    meant = {device for devices in devices_of.values() for device in devices or ()}
+    gpus = here(facts)
+    strange = [gpu for gpu in gpus if gpu_models.bare(gpu["device"]) not in meant]
+    devices = {gpu_models.bare(gpu["device"]) for gpu in gpus}
+    absent = [word for word in devices_of if not devices.intersection(devices_of[word] or ())]
+    wanted = ", ".join(devices_of)
     if not strange and not absent:
         return ok("as gpu_models says: {0}".format(wanted))
     reason = "gpu_models says {0}, and there is {1}".format(
@@ -115,12 +115,12 @@ def _gpus(number: int) -> str:
 
 def _card(gpu: dict[str, Any], facts: dict[str, Any]) -> str:
     """ "NVIDIA A100 (10de:20b0) at 0000:17:00.0, slot 4, GPU-8f2a..."; of NVML what it says."""
-    named = [one for one in facts["nvml"]["gpus"] if one.get("pci") == gpu["pci"]]
-    known: dict[str, Any] = named[0] if named else {}
+    named = [entry for entry in facts["nvml"]["gpus"] if entry.get("pci") == gpu["pci"]]
+    details: dict[str, Any] = named[0] if named else {}
     slot = "slot {0}".format(gpu["slot"]) if gpu["slot"] else None
-    place = ", ".join(filter(None, (gpu["pci"], slot, known.get("uuid"))))
+    place = ", ".join(filter(None, (gpu["pci"], slot, details.get("uuid"))))
     device = gpu_models.bare(gpu["device"])
-    return "{0} (10de:{1}) at {2}".format(known.get("name") or "a card", device, place)
+    return "{0} (10de:{1}) at {2}".format(details.get("name") or "a card", device, place)
 
 
 def _place(gpu: dict[str, Any]) -> str:

@@ -80,10 +80,10 @@ def together(card: dict[str, Any]) -> dict[str, Any]:
             len(answer["order"])
         )
         return finding(FAILED, reason, _without(answer, card["work"]["kind"]), action="reset")
-    found = _mirrored(card)
-    if found is None:
+    mirrored = _mirrored(card)
+    if mirrored is None:
         return _why_not(card)
-    facts, place = found
+    facts, place = mirrored
     if facts["replicas"] == 1:
         return not_applicable("one GPU trains alone")
     if place in _outside(facts):
@@ -101,10 +101,10 @@ def together(card: dict[str, Any]) -> dict[str, Any]:
 
 def busy(card: dict[str, Any]) -> dict[str, Any]:
     """It works while all train."""
-    found = _mirrored(card)
-    if found is None:
+    mirrored = _mirrored(card)
+    if mirrored is None:
         return _why_not(card)
-    facts, place = found
+    facts, place = mirrored
     share = facts["busy"][place]
     if share is None:
         return not_applicable("only a real GPU can show it")
@@ -149,13 +149,13 @@ def replicas(facts: dict[str, Any]) -> dict[str, Any]:
     """Training on all cards is one training: all take part, and it comes to the same as on one."""
     work = facts["work"]
     answer = work["host"].get("mirrored")
-    found = _together(facts)
-    tried = [*found["evidence"], *_without(answer, work["kind"])]
+    judged = _together(facts)
+    tried = [*judged["evidence"], *_without(answer, work["kind"])]
     named = culprit(answer, work["kind"])
     if named is not None:
         # The rest follows from it.
-        return measured("see GPU {0}: {1}".format(named, found["reason"]), evidence=tried)
-    return dict(found, evidence=tried)
+        return measured("see GPU {0}: {1}".format(named, judged["reason"]), evidence=tried)
+    return dict(judged, evidence=tried)
 
 
 def _together(facts: dict[str, Any]) -> dict[str, Any]:
@@ -236,10 +236,12 @@ def culprit(answer: dict[str, Any] | None, kind: str | None) -> str | None:
 
 
 def _right_without(answer: dict[str, Any], index: str, kind: str | None) -> bool:
-    other = answer["without"][index]
-    if other["order"] != [each for each in answer["order"] if each != index]:
+    answer_without = answer["without"][index]
+    if answer_without["order"] != [
+        card_index for card_index in answer["order"] if card_index != index
+    ]:
         return False  # somebody has begun to work on a card
-    work = {"kind": kind, "missing": None, "host": {"mirrored": other}, "late": {}}
+    work = {"kind": kind, "missing": None, "host": {"mirrored": answer_without}, "late": {}}
     state: str = _together({"work": work})["state"]
     return state == OK
 
@@ -318,10 +320,10 @@ def _odd(facts: dict[str, Any]) -> list[int]:
 JUDGES = {**computing.JUDGES, "dense": learns, "resnet": resnet}
 
 
-def suspect(gpu: dict[str, Any], what: str, program: str, answers: dict[str, Any]) -> bool:
+def suspect(gpu: dict[str, Any], kind: str, program: str, answers: dict[str, Any]) -> bool:
     """Whether a card would be accused for this answer."""
     work: dict[str, Any] = {
-        "kind": what, "skipped": None, "late": (), "answers": answers, "everywhere": [],
+        "kind": kind, "skipped": None, "late": (), "answers": answers, "everywhere": [],
     }  # fmt: skip
     return JUDGES[program](dict(gpu, work=work))["state"] in BLAMED
 

@@ -92,10 +92,10 @@ def file_name(host: str, level: str) -> str:
 
 def by_card(earlier: Sequence[Any]) -> dict[str, dict[str, list[Any]]]:
     """{id: {figure: [Earlier, the oldest first]}}, for a page."""
-    found: dict[str, dict[str, list[Any]]] = {}
+    cards: dict[str, dict[str, list[Any]]] = {}
     for entry in earlier:
-        found.setdefault(entry.id, {}).setdefault(entry.figure, []).append(entry)
-    return found
+        cards.setdefault(entry.id, {}).setdefault(entry.figure, []).append(entry)
+    return cards
 
 
 def _level(verdict: dict[str, Any]) -> str:

@@ -33,9 +33,9 @@ def teach(
     for subject in present:
         for at, entry in figures_of(subject, (MEASURED,)):
             # A figure is a counter or a rate, and the others have nothing to say of it.
-            for found in (rule.judge(subject, entry) for rule in rules):
-                if found is not None:
-                    row = {"gpu": subject.gpu, "at": at, "finding": found}
+            for finding in (rule.judge(subject, entry) for rule in rules):
+                if finding is not None:
+                    row = {"gpu": subject.gpu, "at": at, "finding": finding}
                     judged.setdefault(subject.host, []).append(row)
     for host, row in power_limits.differing(verdicts):
         judged.setdefault(host, []).append(row)

@@ -68,8 +68,8 @@ class Rates:
             self._fleet.setdefault((like, figure), []).append(value)
         for subject in present:
             for _at, row in figures_of(subject):
-                known = (subject.like, row["figure"]["name"])
-                self._fleet.setdefault(known, []).append(row["figure"]["value"])
+                fleet_key = (subject.like, row["figure"]["name"])
+                self._fleet.setdefault(fleet_key, []).append(row["figure"]["value"])
 
     def judge(self, subject: Any, entry: dict[str, Any]) -> dict[str, Any] | None:
         """The finding; None where no teacher has anything to say."""
@@ -93,13 +93,13 @@ class Rates:
         if not slow:
             return dict(ok(reason, evidence=evidence, **more), check=entry["check"])
         action, how = self._next(subject, figure, first)
-        found = finding(DEGRADED, reason, evidence, action=action, how=how, **more)
-        return dict(found, check=entry["check"])
+        judged = finding(DEGRADED, reason, evidence, action=action, how=how, **more)
+        return dict(judged, check=entry["check"])
 
     def _lessons(self, subject: Any, figure: dict[str, Any]) -> list[Any]:
-        found = (_published(subject, figure), self._like(subject, figure),
+        lessons = (_published(subject, figure), self._like(subject, figure),
                  self._before(subject, figure))  # fmt: skip
-        return [lesson for lesson in found if lesson is not None]
+        return [lesson for lesson in lessons if lesson is not None]
 
     def _like(self, subject: Any, figure: dict[str, Any]) -> Any:
         key = (subject.like, figure["name"], figure["unit"], figure["better"])

@@ -23,9 +23,9 @@ def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     again = {gpu["index"]: gpu for gpu in second["gpus"]}
     gpus = []
     for gpu in first["gpus"]:
-        other = again.get(gpu["index"])
-        if other is not None and other["uuid"] == gpu["uuid"]:
-            gpu = dict(gpu, checks=_checks(gpu["checks"], other["checks"]))
+        retried = again.get(gpu["index"])
+        if retried is not None and retried["uuid"] == gpu["uuid"]:
+            gpu = dict(gpu, checks=_checks(gpu["checks"], retried["checks"]))
         gpus.append(gpu)
     return dict(first, checks=_checks(first["checks"], second["checks"]), gpus=gpus)
 
@@ -47,9 +47,9 @@ def _name(entry: dict[str, Any]) -> tuple[str, Any]:
 def _better(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     if first["figure"]["name"] in counters.LIMITS:
         return first
-    one, two = first["figure"], second["figure"]
+    earlier, later = first["figure"], second["figure"]
     line = "measured twice: {0} and {1} {2}".format(
-        number(one["value"]), number(two["value"]), one["unit"]
+        number(earlier["value"]), number(later["value"]), earlier["unit"]
     )
-    best = second if bounds.worse(one["value"], two["value"], one["better"]) else first
+    best = second if bounds.worse(earlier["value"], later["value"], earlier["better"]) else first
     return dict(best, evidence=[*best["evidence"], line])

@@ -27,13 +27,13 @@ Subject = collections.namedtuple("Subject", "host gpu id like model plain checks
 def subjects(host: str, verdict: dict[str, Any]) -> list[Any]:
     """The Subjects of a host's verdict whose figures can be believed: nothing failed on them."""
     conditions = _conditions(verdict)
-    found = []
+    believed = []
     for place, gpu in enumerate(verdict["gpus"]):
         if gpu["verdict"] != FAILED:
-            found.append(_card(host, place, gpu, conditions))
+            believed.append(_card(host, place, gpu, conditions))
     if verdict["gpus"] and verdict["verdict"] != FAILED:
-        found.append(_whole(host, verdict, conditions))
-    return found
+        believed.append(_whole(host, verdict, conditions))
+    return believed
 
 
 def figures_of(
@@ -105,7 +105,7 @@ def _whole(host: str, verdict: dict[str, Any], conditions: list[str]) -> Any:
     counted = sorted(collections.Counter(made).items())
     cards = ["{0} x ({1})".format(number, words) for words, number in counted]
     names = sorted(gpu["uuid"] or "" for gpu in verdict["gpus"])
-    known = " ".join(names) if all(names) else None
+    identity = " ".join(names) if all(names) else None
     return Subject(
-        host, None, known, "; ".join([*cards, *conditions]), "", False, verdict["checks"]
+        host, None, identity, "; ".join([*cards, *conditions]), "", False, verdict["checks"]
     )
