@@ -76,8 +76,8 @@ def owner(context: Context, unit: str) -> str | None:
     done = context.run(show)
     if done.rc != 0:
         raise RefusalError("systemctl show {0}: {1}".format(unit, done.err.strip()[:300]))
-    said = dict(line.partition("=")[::2] for line in done.out.splitlines())
-    return None if said.get("ActiveState") in GONE else str(said.get("User"))
+    properties = dict(line.partition("=")[::2] for line in done.out.splitlines())
+    return None if properties.get("ActiveState") in GONE else str(properties.get("User"))
 
 
 def is_active(context: Context, unit: str, person: account.Account) -> bool:
@@ -242,9 +242,9 @@ def listed(context: Context, params: dict[str, Any]) -> list[dict[str, Any]]:
     """What the supervisors say of each job with a worker on this host, and if it is at work."""
     person = account.of(params["user"])
     folder = person.folder(params["folder"])
-    found: list[dict[str, Any]] = person.do(lambda: worker_status.listed(folder, params["host"]))
-    for entry in found:
+    statuses: list[dict[str, Any]] = person.do(lambda: worker_status.listed(folder, params["host"]))
+    for entry in statuses:
         is_named = NAME.fullmatch(entry["job"]) is not None
         unit = UNIT.format(entry["job"], entry["worker"])
         entry["active"] = is_named and not entry["verdict"] and is_active(context, unit, person)
-    return found
+    return statuses

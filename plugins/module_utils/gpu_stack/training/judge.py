@@ -79,10 +79,12 @@ def looks(
         if look["tensorflow"]:
             versions.setdefault(look["tensorflow"], []).append(host)
     if len(versions) > 1:
-        each = "; ".join(
+        by_version = "; ".join(
             "{0} on {1}".format(version, ", ".join(hosts)) for version, hosts in versions.items()
         )
-        faults.append("the hosts differ in TensorFlow, and workers of a job must not: " + each)
+        faults.append(
+            "the hosts differ in TensorFlow, and workers of a job must not: " + by_version
+        )
     return faults
 
 
@@ -136,11 +138,11 @@ def clocks(facts: dict[str, dict[str, Any]]) -> str:
     TensorFlow trains all the same, but nobody can lay its workers' logs side by side. A host has
     read its clock somewhere `between` two moments of the controller.
     """
-    known = {host: look for host, look in facts.items() if look.get("between")}
-    if not known:
+    timed = {host: look for host, look in facts.items() if look.get("between")}
+    if not timed:
         return ""
-    least = {host: look["clock"] - look["between"][1] for host, look in known.items()}
-    most = {host: look["clock"] - look["between"][0] for host, look in known.items()}
+    least = {host: look["clock"] - look["between"][1] for host, look in timed.items()}
+    most = {host: look["clock"] - look["between"][0] for host, look in timed.items()}
     ahead, behind = max(least, key=lambda host: least[host]), min(most, key=lambda host: most[host])
     apart = least[ahead] - most[behind]
     if apart <= APART:

@@ -19,19 +19,19 @@ QUIET = 300.0
 
 def of(plan: dict[str, Any], after: str, answers: dict[str, Any]) -> dict[str, Any]:
     """{job, state, words, workers, jobs} after following, a status, a stop, or a start."""
-    found: dict[str, Any] = {"job": plan["job"], "workers": {}, "jobs": {}}
+    result: dict[str, Any] = {"job": plan["job"], "workers": {}, "jobs": {}}
     if after == "started":
-        return dict(found, state=RUNNING, words="the job {0} was started".format(plan["job"]))
+        return dict(result, state=RUNNING, words="the job {0} was started".format(plan["job"]))
     if after == "status" and not plan["job"]:
-        found["jobs"] = _jobs(answers)
-        return dict(found, state=COMPLETE, words="{0} jobs".format(len(found["jobs"])))
+        result["jobs"] = _jobs(answers)
+        return dict(result, state=COMPLETE, words="{0} jobs".format(len(result["jobs"])))
     workers = {host: entry for host, entry in answers.items() if entry and entry.get("status")}
-    found["workers"] = {host: entry["status"] for host, entry in workers.items()}
+    result["workers"] = {host: entry["status"] for host, entry in workers.items()}
     if not workers:
         words = "no host of these knows a job {0}".format(plan["job"])
-        return dict(found, state=UNKNOWN, words=words)
+        return dict(result, state=UNKNOWN, words=words)
     state, words = state_of(workers)
-    return dict(found, state=state, words="{0}: {1}".format(plan["job"], words))
+    return dict(result, state=state, words="{0}: {1}".format(plan["job"], words))
 
 
 def state_of(workers: dict[str, dict[str, Any]]) -> tuple[str, str]:
@@ -59,9 +59,9 @@ def state_of(workers: dict[str, dict[str, Any]]) -> tuple[str, str]:
 def progress(status: dict[str, Any]) -> str:
     """ ", epoch 3 of 10, 1 restart"."""
     words = ""
-    known = status.get("progress") or {}
-    if known:
-        words += ", epoch {0} of {1}".format(known.get("epoch"), known.get("epochs"))
+    reported = status.get("progress") or {}
+    if reported:
+        words += ", epoch {0} of {1}".format(reported.get("epoch"), reported.get("epochs"))
     restarts = (status.get("board") or {}).get("restarts")
     if restarts:
         words += ", {0} restart{1}".format(restarts, "" if restarts == 1 else "s")
@@ -96,10 +96,10 @@ def hint(status: dict[str, Any]) -> str:
 
 def _jobs(answers: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """{job: {state, hosts}} of the lists that the hosts gave."""
-    found: dict[str, Any] = {}
+    jobs: dict[str, Any] = {}
     for host, entries in answers.items():
         for entry in entries:
-            job = found.setdefault(
+            job = jobs.setdefault(
                 entry["job"], {"hosts": [], "verdict": "", "epoch": None, "active": False}
             )
             job["hosts"].append(host)
@@ -107,7 +107,7 @@ def _jobs(answers: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
             job["active"] |= entry["active"]
             if entry["worker"] == 0 and entry["progress"]:
                 job["epoch"] = entry["progress"].get("epoch")
-    return found
+    return jobs
 
 
 def lines(report: dict[str, Any]) -> list[str]:
@@ -117,15 +117,15 @@ def lines(report: dict[str, Any]) -> list[str]:
         if host["message"]:
             text.append("{0}: {1}".format(name, host["status"]))
             text += ["  " + line for line in host["message"].splitlines()]
-    found = report["outcome"]
-    if not found:
+    outcome = report["outcome"]
+    if not outcome:
         return text
-    text.append(found["words"])
-    for job, known in sorted(found["jobs"].items()):
-        epoch = "" if known["epoch"] is None else ", epoch {0}".format(known["epoch"])
-        state = known["verdict"] or (RUNNING if known["active"] else LOST)
-        text.append("  {0}: {1}{2} ({3})".format(job, state, epoch, ", ".join(known["hosts"])))
-    for host, status in sorted(found["workers"].items(), key=lambda pair: pair[1]["worker"] or 0):
+    text.append(outcome["words"])
+    for job, entry in sorted(outcome["jobs"].items()):
+        epoch = "" if entry["epoch"] is None else ", epoch {0}".format(entry["epoch"])
+        state = entry["verdict"] or (RUNNING if entry["active"] else LOST)
+        text.append("  {0}: {1}{2} ({3})".format(job, state, epoch, ", ".join(entry["hosts"])))
+    for host, status in sorted(outcome["workers"].items(), key=lambda pair: pair[1]["worker"] or 0):
         text.append("  worker {0} on {1}: {2}{3}".format(
             status["worker"], host, status["work"], progress({"progress": status["progress"]})
         ))  # fmt: skip

@@ -55,8 +55,8 @@ def listen(
             held[port] = _holder(context, port, error)
     chosen = None if held else int(sockets[-1].getsockname()[1])
     if held or os.fork():
-        for one in sockets:
-            one.close()
+        for listener in sockets:
+            listener.close()
         return held, chosen
     try:
         os.setsid()
@@ -94,8 +94,8 @@ def _serve(sockets: list[socket.socket], token: str) -> None:
         ready = select.select(sockets, [], [], LISTENS)[0]
         if not ready:
             return
-        for one in ready:
-            with contextlib.suppress(OSError), contextlib.closing(one.accept()[0]) as peer:
+        for listener in ready:
+            with contextlib.suppress(OSError), contextlib.closing(listener.accept()[0]) as peer:
                 peer.settimeout(1.0)
                 peer.sendall(greeting)
                 if peer.recv(256) == _end(token):
@@ -133,13 +133,13 @@ def reach(address: str, port: int, token: str, patience: float = PATIENCE) -> st
     try:
         with contextlib.closing(socket.create_connection((address, port), patience)) as peer:
             peer.settimeout(patience)
-            said = peer.recv(256).decode("ascii", "replace")
+            greeting = peer.recv(256).decode("ascii", "replace")
             peer.sendall(b"\n")
     except socket.timeout:
         return SILENT + " within {0:.0f} s".format(patience)
     except OSError as error:
         return error.strerror or str(error)
-    return OPEN if said == GREETING + token + "\n" else "something else answers there"
+    return OPEN if greeting == GREETING + token + "\n" else "something else answers there"
 
 
 def reach_all(places: list[dict[str, Any]], token: str) -> list[dict[str, Any]]:
@@ -181,9 +181,9 @@ def _holder(context: Context, port: int, error: OSError) -> str:
 def _process(context: Context, pid: str) -> str:
     """A process in words; a worker of a training with the job that it is of."""
     folder = "/proc/" + pid
-    found = process(context, pid, (context.read(folder + "/comm") or "").strip())
+    entry = process(context, pid, (context.read(folder + "/comm") or "").strip())
     words = "{0} of {1} (pid {2})".format(
-        found["command"].split(" ")[0] or "a process", found["user"], pid
+        entry["command"].split(" ")[0] or "a process", entry["user"], pid
     )
     unit = _UNIT.search(context.read(folder + "/cgroup") or "")
     return words + (", of the training {0}".format(unit.group(1)) if unit else "")

@@ -56,12 +56,12 @@ def _host(work: str) -> str | None:
 
 def listed(folder: str, host: str) -> list[dict[str, Any]]:
     """The status (`of`), with `job`, of each job that has a worker on this host."""
-    found = []
+    statuses = []
     for job in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         work = find(folder, job, host)
         if work is not None:
-            found.append(dict(of(work), job=_text(job)))
-    return found
+            statuses.append(dict(of(work), job=_text(job)))
+    return statuses
 
 
 def of(work: str) -> dict[str, Any]:
@@ -88,7 +88,9 @@ def of(work: str) -> dict[str, Any]:
 
 def _board(state: dict[str, Any]) -> dict[str, Any]:
     history = state.get("history")
-    causes = [one for one in history if isinstance(one, dict)] if isinstance(history, list) else []
+    causes = (
+        [cause for cause in history if isinstance(cause, dict)] if isinstance(history, list) else []
+    )
     return {
         "restarts": _number(state.get("restarts")) or 0,
         "history": [

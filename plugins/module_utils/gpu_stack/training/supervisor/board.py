@@ -197,12 +197,12 @@ class Board:
 
     def _ended(self) -> dict[int, int]:
         """{worker: exit code} of those that have ended in this try."""
-        found = {}
+        codes = {}
         for worker, report in self.reports.items():
             ended = report.get("ended")
             if ended and ended["generation"] == self.generation:
-                found[worker] = ended["code"]
-        return found
+                codes[worker] = ended["code"]
+        return codes
 
     def _mark(self) -> dict[str, Any] | None:
         mark: dict[str, Any] | None = self.reports.get(0, {}).get("mark")

@@ -62,9 +62,9 @@ def _bind(port: int | None) -> None:
     """Raises OSError where somebody listens on the port that the worker needs."""
     if port is None:
         return
-    with socket.socket() as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        one.bind(("", port))
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("", port))
 
 
 class Supervisor:
@@ -127,12 +127,12 @@ class Supervisor:
     def _closed(self, error: OSError) -> dict[str, Any]:
         """The end of a job whose board can't be reached: its port was taken after the look."""
         with self._lock:
-            known = self._board()
+            job_board = self._board()
             reason = "port {0} of {1}: {2}".format(
                 self.job["board"][1], self.job["hosts"][0], error.strerror or error
             )
-            known.fail(reason)
-            return known.answer(0, self.report(), time.monotonic())
+            job_board.fail(reason)
+            return job_board.answer(0, self.report(), time.monotonic())
 
     def _terminated(self, _number: int, _frame: object) -> None:
         self.asked_to_stop = True
@@ -310,11 +310,12 @@ class Supervisor:
 
     def _board_state(self) -> dict[str, Any]:
         with self._lock:
-            known = self._board()
+            job_board = self._board()
             return {
-                "generation": known.generation, "restarts": known.restarts,
-                "history": known.history, "verdict": known.verdict, "reason": known.reason,
-                "workers": [known.reports.get(n) for n in range(len(known.hosts))],
+                "generation": job_board.generation, "restarts": job_board.restarts,
+                "history": job_board.history,
+                "verdict": job_board.verdict, "reason": job_board.reason,
+                "workers": [job_board.reports.get(n) for n in range(len(job_board.hosts))],
             }  # fmt: skip
 
     def _say_goodbye(self) -> None:
