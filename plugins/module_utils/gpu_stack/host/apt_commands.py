@@ -81,8 +81,8 @@ def errors(answer: Result) -> list[str]:
 
 def words(answer: Result) -> str:
     """apt's first errors, or what it wrote instead."""
-    said = " ".join(errors(answer)[:MANY]) or apt.bare(answer.err.strip())
-    return said or f"it ended with {answer.rc}"
+    message = " ".join(errors(answer)[:MANY]) or apt.bare(answer.err.strip())
+    return message or f"it ended with {answer.rc}"
 
 
 def install(title: str, argv: list[str], wait: int) -> None:
@@ -90,17 +90,17 @@ def install(title: str, argv: list[str], wait: int) -> None:
     answer = run(argv, wait)
     if answer.rc == 0:
         return
-    said = words(answer)
-    if OTHER_BYTES.search(said):
+    message = words(answer)
+    if OTHER_BYTES.search(message):
         todo = (
             "Nothing was installed: that address sends something else than its index names. Of the"
             " fleet's cache see docs/cache.md, of a bundle `provision bundle --verify`."
         )
-    elif NOT_FETCHED.search(said):
+    elif NOT_FETCHED.search(message):
         todo = "Nothing was installed: run again when that address answers."
     else:
         todo = "Run again: what is left half way is finished first."
-    raise RefusalError(f"apt could not install {title}: {said} {todo}")
+    raise RefusalError(f"apt could not install {title}: {message} {todo}")
 
 
 def lock_timeout(wait: int) -> str:

@@ -84,9 +84,9 @@ def of_host(context: Context) -> Bundle | None:
     return context.bundle if wish else None
 
 
-def has_package(found: Bundle, name: str) -> bool:
+def has_package(bundle: Bundle, name: str) -> bool:
     """Whether a bundle has a package of this name, in whatever version."""
-    return any(path.rpartition("/")[2].startswith(name + "_") for path in found.files)
+    return any(path.rpartition("/")[2].startswith(name + "_") for path in bundle.files)
 
 
 def read(context: Context, wish: str) -> Bundle:
@@ -257,7 +257,7 @@ def _size(context: Context, folder: str, path: str) -> int | None:
 
 
 def misfit(
-    found: Mapping[str, Any],
+    origin: Mapping[str, Any],
     digest: str | None,
     platform: Mapping[str, Any],
     unfit: type[UnfitError] = UnfitError,
@@ -265,16 +265,16 @@ def misfit(
     """Why what is {place, lock, platforms} is none for a host with this lock's digest and platform,
     as an error of this kind; None where it is.
     """
-    named = f"the {unfit.title} {found['place'].replace('file://', '')}"
-    if found["lock"] != digest:
+    named = f"the {unfit.title} {origin['place'].replace('file://', '')}"
+    if origin["lock"] != digest:
         return unfit(
-            f"{named} is of another lock: {found['lock']}, and this project's is {digest}",
+            f"{named} is of another lock: {origin['lock']}, and this project's is {digest}",
             unfit.of_this_lock,
         )
     name = bundle_layout.platform_id(dict(platform))
-    if name not in found["platforms"]:
+    if name not in origin["platforms"]:
         return unfit(
-            f"{named} has nothing for {name}; it is for {', '.join(found['platforms'])}",
+            f"{named} has nothing for {name}; it is for {', '.join(origin['platforms'])}",
             unfit.of_platform.format(name),
         )
     return None

@@ -58,9 +58,9 @@ def look(context: Context, path: str, size_gb: int) -> dict[str, Any]:
     return {"changed": False, "room_gib": room}
 
 
-def _refusal(what: str, todo: str = "") -> RefusalError:
+def _refusal(reason: str, todo: str = "") -> RefusalError:
     todo = todo or "Choose a folder that is not there yet, or an empty one of root's."
-    return RefusalError(f"{OPTION}: {what}. {todo} {_NOTHING}")
+    return RefusalError(f"{OPTION}: {reason}. {todo} {_NOTHING}")
 
 
 def _owners() -> set[int]:

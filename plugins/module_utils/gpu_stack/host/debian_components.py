@@ -93,13 +93,13 @@ class Wish:
     def pockets(self) -> list[str]:
         return [suite + pocket for suite in self.suites for pocket in POCKETS]
 
-    def wanting(self, known: list[Target]) -> list[str]:
+    def wanting(self, all_targets: list[Target]) -> list[str]:
         """The components that no source enables; of the mirror's alone where there is one."""
         if self.always:
             return self.components
         enabled = {
             target.component
-            for target in known
+            for target in all_targets
             if target.suite in self.suites and (not self.mirror or _same(target.uri, self.mirror))
         }
         return [name for name in self.components if name not in enabled]
@@ -116,14 +116,14 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 def _settle(wish: Wish, check_mode: bool) -> dict[str, Any]:
     context = Context()
     obstructed = _make_way(context, wish.path, check_mode)
-    known = targets()
-    uris = list(dict.fromkeys(target.uri for target in known if target.suite in wish.suites))
-    wanting = wish.wanting(known)
+    all_targets = targets()
+    uris = list(dict.fromkeys(target.uri for target in all_targets if target.suite in wish.suites))
+    wanting = wish.wanting(all_targets)
     changed = False
     if wanting:
         if not wish.mirror:
-            refuse_lost_logins(context, wish, known)
-        stanzas = list(wished(context, wish, known))
+            refuse_lost_logins(context, wish, all_targets)
+        stanzas = list(wished(context, wish, all_targets))
         changed = not _is_written(context, wish.path, text_of(wish, stanzas))
         if changed and not check_mode:
             _write(wish.path, text_of(wish, stanzas))
@@ -141,14 +141,14 @@ def targets() -> list[Target]:
     return [Target(*words) for words in parts if len(words) == 4]
 
 
-def refuse_lost_logins(context: Context, wish: Wish, known: list[Target]) -> None:
+def refuse_lost_logins(context: Context, wish: Wish, all_targets: list[Target]) -> None:
     """RefusalError where a source that is repeated has a password that apt would lose.
 
     apt takes the login of whoever names a repository first, and these stand behind ours.
     """
     files = {
         target.file
-        for target in known
+        for target in all_targets
         if target.component == "main" and target.suite in wish.pockets
     }
     lost = [
@@ -165,9 +165,9 @@ def refuse_lost_logins(context: Context, wish: Wish, known: list[Target]) -> Non
         )
 
 
-def wished(context: Context, wish: Wish, known: list[Target]) -> Iterator[Stanza]:
+def wished(context: Context, wish: Wish, all_targets: list[Target]) -> Iterator[Stanza]:
     """The sources to write: of what the host takes main from, or of the mirror."""
-    others = [target for target in known if target.file != wish.path]
+    others = [target for target in all_targets if target.file != wish.path]
     default = {"Signed-By": wish.keyring}
     if wish.mirror:
         same = (t for t in others if _same(t.uri, wish.mirror) and t.suite in wish.suites[:1])

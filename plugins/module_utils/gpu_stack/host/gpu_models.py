@@ -60,10 +60,10 @@ def named(lock: dict[str, Any] | None, words: Sequence[str]) -> dict[str, list[s
 
     None for a word that the lock knows nothing of.
     """
-    known: dict[str, Any] = {}
+    devices_of: dict[str, Any] = {}
     for row in (lock or {}).get("rows") or []:
-        known.update(row.get("models") or {})
-    return {word: known.get(word) for word in words}
+        devices_of.update(row.get("models") or {})
+    return {word: devices_of.get(word) for word in words}
 
 
 def bare(device: str) -> str:

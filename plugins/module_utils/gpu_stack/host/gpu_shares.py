@@ -18,8 +18,8 @@ def fault(value: Any) -> str | None:
     """What is wrong with a value of slurm_gpus; None where it is right."""
     if value == ALL or _is_number(value):
         return None
-    if isinstance(value, list) and value and all(_is_number(each) for each in value):
-        twice = sorted({each for each in value if value.count(each) > 1})
+    if isinstance(value, list) and value and all(_is_number(number) for number in value):
+        twice = sorted({number for number in value if value.count(number) > 1})
         return f"GPU {twice[0]} is named twice" if twice else None
     return (
         f"{value!r} says no GPUs; expected all, a number of them, or a list of their numbers as "
@@ -39,7 +39,7 @@ def of_slurm(value: Any, count: int) -> list[int]:
     if value == ALL:
         return list(range(count))
     if isinstance(value, list):
-        lacking = [each for each in value if each >= count]
+        lacking = [number for number in value if number >= count]
         if lacking:
             raise ValueError(f"slurm_gpus names GPU {lacking[0]}, and this host has {count}")
         return sorted(value)
@@ -56,7 +56,7 @@ def chosen(gpus: Sequence[dict[str, str]], value: Any) -> list[dict[str, str]]:
     if value == ALL:
         return list(gpus)
     if isinstance(value, list):
-        return [gpu for gpu in gpus if gpu["file"] in [f"/dev/nvidia{each}" for each in value]]
+        return [gpu for gpu in gpus if gpu["file"] in [f"/dev/nvidia{number}" for number in value]]
     return list(gpus[max(0, len(gpus) - value) :])
 
 

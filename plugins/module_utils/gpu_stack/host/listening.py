@@ -13,11 +13,11 @@ def sockets(context: Context, port: int) -> dict[str, str]:
 
     https://www.kernel.org/doc/Documentation/networking/proc_net_tcp.txt
     """
-    found = {}
+    users = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in (context.read(path) or "").splitlines()[1:]:
             fields = line.split()
             listens = len(fields) > 9 and fields[3] == "0A"
             if listens and int(fields[1].rpartition(":")[2], 16) == port:
-                found[f"socket:[{fields[9]}]"] = fields[7]
-    return found
+                users[f"socket:[{fields[9]}]"] = fields[7]
+    return users

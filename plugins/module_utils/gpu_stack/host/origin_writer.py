@@ -62,12 +62,14 @@ def _its(params: dict[str, Any]) -> Origin:
     fallback = "" if params["bundle"] else params["fallback"]
     try:
         wish = params["bundle"]
-        found = bundle.read(context, wish) if wish else cache.read(params["cache"])
-        error = bundle.misfit(found._asdict(), params["lock_digest"], platform.look(context), unfit)
+        source = bundle.read(context, wish) if wish else cache.read(params["cache"])
+        error = bundle.misfit(
+            source._asdict(), params["lock_digest"], platform.look(context), unfit
+        )
     except bundle.UnfitError as refused:
         error = refused
     if error is None:
-        return Origin(found.place, found.by_hash, fallback)
+        return Origin(source.place, source.by_hash, fallback)
     if fallback == DIRECT and error.silent:
         return Origin("", {}, fallback)
     raise RefusalError(f"{error}. To do: {error.hint}")
@@ -103,13 +105,13 @@ def write(its: Origin, sources: Sequence[Mapping[str, Any]], stack: Mapping[str,
 
 def _repositories(stack: Mapping[str, Any]) -> dict[str, Any]:
     """{component: its repository}, each address once."""
-    known: dict[str, str] = {}
+    component_of: dict[str, str] = {}
     for name in sorted(stack):
         part = stack[name]
         repository = part.get("repository") if isinstance(part, dict) else None
         if repository and repository.get("key"):
-            known.setdefault(repository["url"], name)
-    return {name: stack[name]["repository"] for name in known.values()}
+            component_of.setdefault(repository["url"], name)
+    return {name: stack[name]["repository"] for name in component_of.values()}
 
 
 def _stanza(its: Origin, source: Mapping[str, Any], key: str) -> str:

@@ -35,9 +35,9 @@ Repository = collections.namedtuple("Repository", "address names files own")
 
 REPOSITORIES = {
     name: Repository(
-        re.compile("|".join(said["addresses"])), said["names"], said["files"], said["own"]
+        re.compile("|".join(entry["addresses"])), entry["names"], entry["files"], entry["own"]
     )
-    for name, said in registered_repositories.REPOSITORIES.items()
+    for name, entry in registered_repositories.REPOSITORIES.items()
 }
 # What a change says becomes of such a file.
 ASIDE = "put aside"
@@ -52,8 +52,8 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """What the module of these parameters returns; raises RefusalError."""
     context, name, url = Context(), params["repository"], params["url"]
     if name not in REPOSITORIES:
-        known = ", ".join(REPOSITORIES)
-        raise RefusalError(f"no component has a repository {name}; there are {known}")
+        names = ", ".join(REPOSITORIES)
+        raise RefusalError(f"no component has a repository {name}; there are {names}")
     try:
         stale = (stale_files if check_mode else put_aside)(context, name, url)
     except OSError as error:
@@ -73,8 +73,12 @@ def signed_by(context: Context, name: str, url: str) -> str | None:
     """The key that another source of this project's names for the address; None without one."""
     for entry in context.apt_entries:
         options = {key.lower(): value for key, value in entry["options"].items()}
-        other = _is_ours(entry["file"]) and entry["file"] != REPOSITORIES[name].own
-        if other and options.get("signed-by") and any(_same(uri, url) for uri in entry["uris"]):
+        is_another = _is_ours(entry["file"]) and entry["file"] != REPOSITORIES[name].own
+        if (
+            is_another
+            and options.get("signed-by")
+            and any(_same(uri, url) for uri in entry["uris"])
+        ):
             return str(options["signed-by"])
     return None
 

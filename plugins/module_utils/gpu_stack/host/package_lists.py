@@ -42,8 +42,10 @@ FAILED = re.compile(r"^[EW]: .*Failed to fetch", re.M)
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """The result of the module; RefusalError where another apt is at work to the end."""
-    known = params["unless"] and apt_commands.run(["apt-cache", "show", *params["unless"]]).rc == 0
-    answer = nothing() if check_mode or known else fetch(params["suites"], params["wait"])
+    is_known = (
+        params["unless"] and apt_commands.run(["apt-cache", "show", *params["unless"]]).rc == 0
+    )
+    answer = nothing() if check_mode or is_known else fetch(params["suites"], params["wait"])
     if answer["locked"]:
         raise RefusalError(f"Another apt is at work. {answer['words']}", **answer)
     return dict(answer, changed=False)
@@ -174,13 +176,13 @@ def _words_of_place(place: str) -> str:
 
 
 def judge(
-    errors: Sequence[str], known: list[tuple[str, ...]], suites: Iterable[str]
+    errors: Sequence[str], sources: list[tuple[str, ...]], suites: Iterable[str]
 ) -> tuple[list[str], bool]:
     """(places to blame, whether only sources of others failed)."""
-    failed = [entry for entry in known if any(_names(error, entry) for error in errors)]
+    failed = [entry for entry in sources if any(_names(error, entry) for error in errors)]
     places = sorted({_words_of_place(entry[0]) for entry in failed})
     explained = all(any(_names(error, entry) for entry in failed) for error in errors)
     ours = any(os.path.basename(place).startswith("provision-") for place in places)
-    platform = [entry for entry in known if entry[2] in suites and entry[3] == "main"]
+    platform = [entry for entry in sources if entry[2] in suites and entry[3] == "main"]
     answers = not platform or any(entry not in failed for entry in platform)
     return places, bool(failed) and explained and not ours and answers

@@ -154,14 +154,14 @@ def _other_models(
     lock: dict[str, Any] | None, models: list[str], gpus_found: list[dict[str, Any]], hint: str
 ) -> list[dict[str, Any]]:
     """Blockers of GPUs that gpu_models does not name, and of models that are not on the bus."""
-    known = gpu_models.named(lock, models)
-    lacking = [word for word in models if known[word] is None]
+    devices_of = gpu_models.named(lock, models)
+    lacking = [word for word in models if devices_of[word] is None]
     if lacking:
         message = "gpu_models says {0}, which the lock knows nothing of".format(", ".join(lacking))
         return [blocker("other-gpus", None, message, "run `provision lock`, then render")]
     devices = [gpu_models.bare(gpu["device"]) for gpu in gpus_found]
-    meant = [device for word in models for device in known[word] or ()]
-    absent = [word for word in models if not set(known[word] or ()) & set(devices)]
+    meant = [device for word in models for device in devices_of[word] or ()]
+    absent = [word for word in models if not set(devices_of[word] or ()) & set(devices)]
     if not absent and all(device in meant for device in devices):
         return []
     seen = ", ".join("10de:" + device for device in sorted(set(devices)))

@@ -8,11 +8,11 @@ import stat
 
 def ways(*paths: str) -> list[str]:
     """The root, each folder that leads to one of these absolute paths, and the path; each once."""
-    found = ["/"]
+    places = ["/"]
     for path in paths:
         parts = [part for part in path.split("/") if part]
-        found += ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
-    return list(dict.fromkeys(found))
+        places += ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
+    return list(dict.fromkeys(places))
 
 
 def others_change(info: os.stat_result) -> bool:
