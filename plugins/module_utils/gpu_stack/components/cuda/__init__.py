@@ -277,7 +277,7 @@ def _content_changes(row: Row, state: State, options: Options) -> Changes:
     """Changes for damage inside installed packages, and for what the loader finds instead."""
     packages = profile_packages(row, options)
     changes = []
-    known = set()
+    repaired = set()
     if packages and not state.get("cache", True):
         reason = "without it the loader finds no library outside its own directories"
         changes.append(change(NAME, loader.CACHE, "missing", "rebuilt", reason))
@@ -290,7 +290,7 @@ def _content_changes(row: Row, state: State, options: Options) -> Changes:
         if soname_change is not None:
             changes.append(soname_change)
             if soname_change["repair"]:
-                known.add(soname.split(".so")[0] + ".so")
+                repaired.add(soname.split(".so")[0] + ".so")
     files = _file_changes(row, state, options)
     changes.extend(files)
     items = [entry["item"] for entry in files]
@@ -301,7 +301,7 @@ def _content_changes(row: Row, state: State, options: Options) -> Changes:
         flaw
         for flaw in state.get("flaws") or []
         if flaw["path"] not in named
-        and flaw["path"].rsplit("/", 1)[-1].split(".so")[0] + ".so" not in known
+        and flaw["path"].rsplit("/", 1)[-1].split(".so")[0] + ".so" not in repaired
         # the link that XLA follows, when libdevice is missing behind it
         and (
             "mode" in flaw

@@ -63,9 +63,9 @@ def prefix(row: Row) -> str:
 
 def newest_gcc(release: str) -> int:
     """Major version of the newest gcc for nvcc of `release`; unknown ones as the one before."""
-    known = {_number(name): gcc for name, gcc in NEWEST_GCC.items()}
-    earlier = [number for number in known if number <= _number(release)]
-    return known[max(earlier, default=min(known))]
+    gcc_of = {_number(name): gcc for name, gcc in NEWEST_GCC.items()}
+    earlier = [number for number in gcc_of if number <= _number(release)]
+    return gcc_of[max(earlier, default=min(gcc_of))]
 
 
 def _number(release: str) -> tuple[int, ...]:

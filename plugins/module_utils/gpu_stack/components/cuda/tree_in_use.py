@@ -50,8 +50,8 @@ def _alternatives(words: list[str], check_mode: bool) -> None:
         return
     answer = apt_commands.run(["update-alternatives", *words])
     if answer.rc != 0:
-        said = answer.err.strip() or answer.out.strip()
-        raise RefusalError(f"update-alternatives could not lead {LINK} to this tree: {said}")
+        message = answer.err.strip() or answer.out.strip()
+        raise RefusalError(f"update-alternatives could not lead {LINK} to this tree: {message}")
 
 
 def _target(path: str) -> str | None:
@@ -75,8 +75,8 @@ def profile_compiler(prefix: str) -> int:
     text = Context().read(f"{prefix}/bin/nvcc.profile") or ""
     if line not in text.splitlines():
         return 0
-    found = {_version(f"{place}/{name}") for name in COMPILERS}
-    return found.pop() if len(found) == 1 else 0
+    versions = {_version(f"{place}/{name}") for name in COMPILERS}
+    return versions.pop() if len(versions) == 1 else 0
 
 
 def _version(link: str) -> int:
