@@ -197,13 +197,13 @@ def _soname_changes(
     state: State,
     libraries: str,
     places: list[str],
-    known: list[dict[str, Any]],
+    changes: list[dict[str, Any]],
 ) -> Changes:
     soname = row.get("soname")
     if not state.get("cache", True):
         reason = "without it the loader finds no library outside its own directories"
         return [change(NAME, loader.CACHE, "missing", "rebuilt", reason)]
-    items = [entry["item"] for entry in known]
+    items = [entry["item"] for entry in changes]
     if soname is None or soname in items:
         return []
     to = f"{libraries}/{soname}"

@@ -163,14 +163,14 @@ def safe_parts(member: tarfile.TarInfo) -> list[str]:
     return parts
 
 
-def safe_link(relative: str, target: str, what: str) -> None:
+def safe_link(relative: str, target: str, kind: str) -> None:
     """Refuse a link that is absolute or leaves the archive's top directory."""
     if target.startswith("/"):
-        raise RefusalError(f"the archive holds {what} {relative!r} to the absolute path {target!r}")
+        raise RefusalError(f"the archive holds {kind} {relative!r} to the absolute path {target!r}")
     reached = os.path.normpath(os.path.join(os.path.dirname(relative), target))
     if reached == ".." or reached.startswith("../"):
         raise RefusalError(
-            f"the archive holds {what} {relative!r} to {target!r}, which leaves its directory"
+            f"the archive holds {kind} {relative!r} to {target!r}, which leaves its directory"
         )
 
 

@@ -26,9 +26,9 @@ def settle(context: Context, tree: str | None, links: dict[str, str], doing: boo
     """
     changed = []
     for record in context.glob(f"{layout.TREES}/{layout.TREE_RECORD}"):
-        other = os.path.dirname(record)
-        if other != tree:
-            changed += _settle(context, other, {}, doing)
+        cuda_tree = os.path.dirname(record)
+        if cuda_tree != tree:
+            changed += _settle(context, cuda_tree, {}, doing)
     if tree is not None:
         changed += _settle(context, tree, links, doing)
     return changed
