@@ -160,8 +160,8 @@ def differ(_stack: Stack, state: State, options: Options) -> Changes:
 def _of_acme(state: State, wished: dict[str, Any]) -> list[dict[str, Any]]:
     """Changes of a certificate from certbot, whose timer renews it 30 days before its end."""
     seen, noted = state["acme"], state["noted"]
-    item, known = "certificate", noted.get("settings") or {}
-    if [known.get("name"), known.get("tls")] != [wished["name"], "acme"]:
+    item, noted_settings = "certificate", noted.get("settings") or {}
+    if [noted_settings.get("name"), noted_settings.get("tls")] != [wished["name"], "acme"]:
         return []  # the whole door is new
     if seen["chain"] is None or seen["server"] is None:
         return [change(NAME, item, None, "obtained", "certbot no longer has it")]

@@ -69,10 +69,10 @@ def configuration() -> list[tuple[str, str]]:
 
 def in_the_way(wish: dict[str, Any], configured: list[tuple[str, str]]) -> str | None:
     """Why this nginx or its other sites prevent the door; None where nothing does."""
-    known = "".join(content for _path, content in configured)
-    if not re.search(r"^\s*include\s+\S*sites-enabled/", known, re.M):
+    contents = "".join(content for _path, content in configured)
+    if not re.search(r"^\s*include\s+\S*sites-enabled/", contents, re.M):
         return "nginx reads no /etc/nginx/sites-enabled here; the distribution's nginx does"
-    user = re.search(r"^\s*user\s+(\S+?)(?:\s+(\S+?))?\s*;", known, re.M)
+    user = re.search(r"^\s*user\s+(\S+?)(?:\s+(\S+?))?\s*;", contents, re.M)
     if user and (user.group(2) or user.group(1)) not in (GROUP, "root"):
         return (
             f"nginx works as {user.group(1)} here; the ways to the workspaces are opened to {GROUP}"

@@ -24,7 +24,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/nginx.py": (
         0o644,
-        "486c2a51cb3bd2ef5892839d77771b5df37bae835bb309e3a938becee246a003",
+        "45c30ea387c9fecb63abdd1046676c0066dd58df44c5e1922751b7ba00d9c367",
     ),
     "/usr/local/lib/gpu-front-door/renewal/noted.py": (
         0o644,
@@ -40,7 +40,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/programs.py": (
         0o644,
-        "21b18341ff986daf30fceda7fa324043ead0854e4a91e47726d511a89aaa96b2",
+        "5a40e9a3e02a501f6894d33abce6bb50b944f72087f2eaaf15479cca18f371b6",
     ),
     "/usr/local/lib/gpu-front-door/renewal/state.py": (
         0o644,

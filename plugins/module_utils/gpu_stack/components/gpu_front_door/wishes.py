@@ -87,9 +87,9 @@ def _check_words(wish: dict[str, Any]) -> None:
         if wish["acme"]["email"]:
             words.append(("gpu_front_door_acme_email", EMAIL, wish["acme"]["email"]))
     words += [("a person's name", PERSON_NAME, person["name"]) for person in wish["people"]]
-    for what, shape, value in words:
+    for subject, shape, value in words:
         if not isinstance(value, str) or shape.fullmatch(value) is None:
-            raise RefusedError(f"{what} is {value!r}, and not {shape.pattern}")
+            raise RefusedError(f"{subject} is {value!r}, and not {shape.pattern}")
 
 
 def _check_ports(wish: dict[str, Any]) -> None:
@@ -97,6 +97,6 @@ def _check_ports(wish: dict[str, Any]) -> None:
     for person in wish["people"]:
         words = [word for word in PERSONS_PORTS if word in person]
         ports += [("{0}'s {1}".format(person["name"], word), person[word]) for word in words]
-    for what, value in ports:
+    for subject, value in ports:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 65536:
-            raise RefusedError(f"{what} is {value!r}, and no number from 1 to 65535")
+            raise RefusedError(f"{subject} is {value!r}, and no number from 1 to 65535")

@@ -16,9 +16,9 @@ def takes() -> tuple[bool, str]:
     return code == 0, error
 
 
-def check(what: str = "nginx -t") -> None:
-    """RefusedError, with `what` before nginx's words, where it does not take its configuration."""
-    programs.must(programs.call([paths.NGINX, "-t"]), what)
+def check(prefix: str = "nginx -t") -> None:
+    """RefusedError, as "prefix: nginx's words", where nginx refuses its configuration."""
+    programs.must(programs.call([paths.NGINX, "-t"]), prefix)
 
 
 def reload() -> tuple[int, str, str]:

@@ -35,11 +35,11 @@ def call(command: list[str], timeout: float = TIMEOUT, **environment: str) -> tu
     )
 
 
-def must(answer: tuple[int, str, str], what: str) -> str:
+def must(answer: tuple[int, str, str], prefix: str) -> str:
     """The output of a call that has to succeed."""
     code, out, error = answer
     if code:
-        raise RefusedError(f"{what}: {(error or out).strip()[-800:]}")
+        raise RefusedError(f"{prefix}: {(error or out).strip()[-800:]}")
     return out
 
 
