@@ -53,8 +53,8 @@ def record_of(context: Context, name: str) -> dict[str, Any] | None:
 
 def records(context: Context) -> dict[str, dict[str, Any]]:
     """{name: what a run recorded} of the models that have a record."""
-    found = ((name, record_of(context, name)) for name in recorded(context))
-    return {name: record for name, record in found if record}
+    pairs = ((name, record_of(context, name)) for name in recorded(context))
+    return {name: record for name, record in pairs if record}
 
 
 def model(context: Context, name: str) -> dict[str, Any]:
@@ -85,15 +85,17 @@ def _units(context: Context, name: str, record: dict[str, Any]) -> dict[str, Any
     entry, slot = (record.get("settings") or {}).get("entry") or {}, record.get("slot") or "a"
     wants = [places.WANTS + places.unit(name, slot)]
     wants += [
-        places.PORT_WANTS + places.port_unit(name, what)
-        for what in places.PORTS
-        if places.PORTS[what][0] in entry
+        places.PORT_WANTS + places.port_unit(name, protocol)
+        for protocol in places.PORTS
+        if places.PORTS[protocol][0] in entry
     ]
-    other = places.unit(name, places.other(slot))
+    other_unit = places.unit(name, places.other(slot))
     return {
         "enabled": all(context.lstat(path) is not None for path in wants),
         "unheld": [port for port in entries.ports(entry) if not holds(context, port)],
-        "left": other if context.lstat(f"{places.UNITS_PLACE}/{other}") is not None else None,
+        "left": other_unit
+        if context.lstat(f"{places.UNITS_PLACE}/{other_unit}") is not None
+        else None,
     }
 
 
@@ -104,21 +106,21 @@ def holds(context: Context, port: int) -> bool:
 
 def _file(context: Context, path: str, sha256: str) -> str | None:
     """What is wrong with a file that a run wrote; None where nothing is."""
-    found = digests.of_file(context, path)
-    if found != sha256:
-        return "absent" if found is None else "other content"
+    digest = digests.of_file(context, path)
+    if digest != sha256:
+        return "absent" if digest is None else "other content"
     return file_state.fault(context, path, file_state.MODE)
 
 
-def ways(context: Context, known: dict[str, dict[str, Any]]) -> dict[str, str]:
+def ways(context: Context, records_of: dict[str, dict[str, Any]]) -> dict[str, str]:
     """{path: text} of the files by which the front door leads to the models of these records."""
-    tokens = {name: context.read(places.folder(name) + "/token") or "" for name in known}
-    return door_files.texts(known, tokens)
+    tokens = {name: context.read(places.folder(name) + "/token") or "" for name in records_of}
+    return door_files.texts(records_of, tokens)
 
 
-def door(context: Context, known: dict[str, dict[str, Any]]) -> dict[str, str | None]:
+def door(context: Context, records_of: dict[str, dict[str, Any]]) -> dict[str, str | None]:
     """{path: what is wrong, or None} of those files."""
-    texts = ways(context, known)
+    texts = ways(context, records_of)
     seen: dict[str, str | None] = {}
     for path, mode in places.DOOR_MODES.items():
         text = context.read(path)
@@ -142,9 +144,9 @@ def look(context: Context) -> dict[str, Any]:
         "running": {},
     }
     if wished.models(context.options):
-        known = {name: models[name]["record"] for name in names if models[name]["record"]}
+        records_of = {name: models[name]["record"] for name in names if models[name]["record"]}
         state["running"] = running(context) if names else {}
-        state["door"] = door(context, known) if known else {}
+        state["door"] = door(context, records_of) if records_of else {}
     return state
 
 
@@ -212,9 +214,9 @@ def differ(_stack: Stack, state: State, options: Options) -> Changes:
             why = "no longer wished; its directory stays"
             changes.append(change(NAME, "model " + name, "here", None, why))
     for name in sorted(models):
-        other = fault(name, models[name], state["models"].get(name), state, options)
-        if other is not None:
-            changes.append(change(NAME, "model " + name, other[0], "as wished", other[1]))
+        difference = fault(name, models[name], state["models"].get(name), state, options)
+        if difference is not None:
+            changes.append(change(NAME, "model " + name, difference[0], "as wished", difference[1]))
     faults = (models and state.get("door")) or {}
     changes += [
         change(NAME, path, faults[path], "as written", "the front door leads to models by it")

@@ -99,9 +99,9 @@ def _swap(wish: dict[str, Any]) -> None:
     slot = places.other(former) if former else places.SLOTS[0]
     taken = {
         address
-        for other in names()
-        if other != name
-        for address in (record_of(other).get("addresses") or {}).values()
+        for other_name in names()
+        if other_name != name
+        for address in (record_of(other_name).get("addresses") or {}).values()
     }
     addresses = network.addresses(wish["chosen"], record.get("addresses"), taken)
     revision = digests.of_text(json.dumps([settings, wish["gpus"], secrets.token_hex(8)]))[:16]
@@ -131,7 +131,7 @@ def _swap(wish: dict[str, Any]) -> None:
         "slot": slot,
         "addresses": addresses,
         "revision": revision,
-        "files": {one: _sha256(one) for one in sorted({path, *ways})},
+        "files": {file: _sha256(file) for file in sorted({path, *ways})},
     }
     files.put(
         f"{places.folder(name)}/{places.RECORD}",
@@ -218,8 +218,8 @@ def _unit_text(unit: str) -> str | None:
 
 def _close_ports(name: str, keep: list[str] | None = None) -> None:
     """Closes the sockets of a model but those of `keep`, and removes their units."""
-    for what in ("rest", "grpc"):
-        socket, service = (places.port_unit(name, what, kind) for kind in ("socket", "service"))
+    for protocol in ("rest", "grpc"):
+        socket, service = (places.port_unit(name, protocol, kind) for kind in ("socket", "service"))
         if socket in (keep or []):
             continue
         there = [unit for unit in (socket, service) if _unit_text(unit) is not None]

@@ -89,21 +89,21 @@ def _refuse_directories(
     for name, why in obstacles.swapped(host, models).items():
         raise RefusedError(f"a directory of the model {name} can be swapped for a link: {why}")
     for entry in changed:
-        found = obstacles.directory(host, entry)
-        unfit = _unfit(entry, found)
+        directory = obstacles.directory(host, entry)
+        unfit = _unfit(entry, directory)
         if unfit is not None:
             raise RefusedError("{models}, of the model {name}, {0}".format(unfit, **entry))
 
 
-def _unfit(entry: dict[str, Any], found: dict[str, Any]) -> str | None:
+def _unfit(entry: dict[str, Any], directory: dict[str, Any]) -> str | None:
     """Why nothing can be served of a directory; None: something can."""
-    if found["crowded"]:
+    if directory["crowded"]:
         return f"has more than {saved_model.MOST} entries"
-    if found["closed"]:
-        return "is not to be read by uid {0}: {1}".format(entry["user"], found["closed"])
-    if not found["files"]:
+    if directory["closed"]:
+        return "is not to be read by uid {0}: {1}".format(entry["user"], directory["closed"])
+    if not directory["files"]:
         return "or its files are missing"
-    if found["newest"] is None:
+    if directory["newest"] is None:
         return "has no version, as {0}/1/saved_model.pb".format(entry["models"])
     return None
 

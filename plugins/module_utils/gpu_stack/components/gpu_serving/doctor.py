@@ -178,8 +178,8 @@ def _not_loaded(facts: Facts, older: bool) -> Clues:
     clues: Clues = []
     for name, model, wrong in _models(facts):
         serves = asking.serving(model["states"]) is not None
-        known = _unknown_op(model, facts["row"] or {}) or _line(_said(model), FULL)
-        if wrong is None or serves is not older or known or _ends(model):
+        explained = _unknown_op(model, facts["row"] or {}) or _line(_said(model), FULL)
+        if wrong is None or serves is not older or explained or _ends(model):
             continue
         version = str(model["disk"]["newest"] or "")
         words = {"unit": model["unit"], "directory": model["directory"], "version": version}
@@ -243,7 +243,7 @@ def serving_door(facts: Facts) -> Clues:
 def _run_where_free(facts: Facts, _clues: Clues) -> dict[str, Any]:
     """A run opens a port again; not one that somebody has."""
     models = facts["served"].values()
-    taken = [one for model in models for one in model["ports"].values() if one["programs"]]
+    taken = [port for model in models for port in model["ports"].values() if port["programs"]]
     return {} if taken else {"components": [gpu_serving.NAME]}
 
 

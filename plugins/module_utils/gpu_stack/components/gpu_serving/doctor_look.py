@@ -59,15 +59,15 @@ def _state(context: Context, unit: str) -> dict[str, Any]:
     """{active, sub, restarts, status, age} of a unit; `age`: seconds since it began, or None."""
     show = ["systemctl", "show", "--property=" + PROPERTIES, unit]
     answer = context.run(["timeout", "--kill-after=5", PATIENCE, *show])
-    said = dict(re.findall(r"^(\w+)=(.*)$", answer.out, re.M)) if answer.rc == 0 else {}
-    begun = _number(said.get("ActiveEnterTimestampMonotonic"))
+    properties = dict(re.findall(r"^(\w+)=(.*)$", answer.out, re.M)) if answer.rc == 0 else {}
+    begun = _number(properties.get("ActiveEnterTimestampMonotonic"))
     uptime = re.match(r"\d+", context.read("/proc/uptime") or "")
     age = int(uptime.group(0)) - begun // 1000000 if uptime and begun else None
     return {
-        "active": said.get("ActiveState", "unknown"),
-        "sub": said.get("SubState", ""),
-        "restarts": _number(said.get("NRestarts")),
-        "status": _number(said.get("ExecMainStatus")),
+        "active": properties.get("ActiveState", "unknown"),
+        "sub": properties.get("SubState", ""),
+        "restarts": _number(properties.get("NRestarts")),
+        "status": _number(properties.get("ExecMainStatus")),
         "age": age,
     }
 

@@ -78,8 +78,8 @@ def texts(records: dict[str, dict[str, Any]], tokens_of: dict[str, str]) -> dict
         address = (record.get("addresses") or {}).get(record.get("slot"))
         if address:
             models[name] = {"address": address, "files": entry.get("files") or ""}
-    known = {name: tokens_of.get(name) or "" for name in models}
-    return {places.DOOR_TOKENS: tokens(known), places.DOOR_PATHS: paths(models)}
+    token_of = {name: tokens_of.get(name) or "" for name in models}
+    return {places.DOOR_TOKENS: tokens(token_of), places.DOOR_PATHS: paths(models)}
 
 
 def tokens(tokens_of: dict[str, str]) -> str:
@@ -95,10 +95,12 @@ def paths(models: dict[str, dict[str, Any]]) -> str:
     text = places.SHIPPED_BY
     for name in sorted(models):
         words = {"name": name, "variable": variable(name)}
-        one = PATH.format(address=models[name]["address"], port=places.REST, **words)
+        location = PATH.format(address=models[name]["address"], port=places.REST, **words)
         if models[name]["files"]:
             # Of two that fit nginx takes the longer one's `^~` before any regular expression.
-            one = one.replace(f"location ^~ /serving/{name}/ {{", f"location /serving/{name}/ {{")
-            one += FILES.format(files=models[name]["files"], **words)
-        text += one
+            location = location.replace(
+                f"location ^~ /serving/{name}/ {{", f"location /serving/{name}/ {{"
+            )
+            location += FILES.format(files=models[name]["files"], **words)
+        text += location
     return text

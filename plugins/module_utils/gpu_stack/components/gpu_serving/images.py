@@ -56,15 +56,15 @@ def try_release(reference: str, gpus: Any, wanted: str) -> str:
         *command.gpu_words(gpus),
         *("--entrypoint", "tensorflow_model_server", reference, "--version"),
     )
-    said = re.search(r"TensorFlow Library: ([0-9]+\.[0-9]+)[0-9A-Za-z.+-]*", out + error)
-    if code or said is None:
+    match = re.search(r"TensorFlow Library: ([0-9]+\.[0-9]+)[0-9A-Za-z.+-]*", out + error)
+    if code or match is None:
         raise RefusedError(
             f"the image {reference} is not TensorFlow Serving's: `tensorflow_model_server "
             f"--version` says {(error or out).strip()[-300:]!r}"
         )
-    if wanted and said.group(1) != ".".join(wanted.split(".")[:2]):
+    if wanted and match.group(1) != ".".join(wanted.split(".")[:2]):
         raise RefusedError(
-            f"the image {reference} has TensorFlow {said.group(1)}, and the lock {wanted}: name "
+            f"the image {reference} has TensorFlow {match.group(1)}, and the lock {wanted}: name "
             f"one of TensorFlow Serving {wanted}"
         )
-    return said.group(1)
+    return match.group(1)

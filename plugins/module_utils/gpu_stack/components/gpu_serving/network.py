@@ -39,9 +39,9 @@ def made() -> str:
     are free: it is asked once for some, and given the same back. It is asked by another name: of a
     network that a killed run has left nobody can tell whether its addresses were named.
     """
-    known = subnet()
-    if known is not None:
-        return known
+    existing = subnet()
+    if existing is not None:
+        return existing
     create, asked = ("network", "create", "--driver", "bridge", *APART), places.ASKED_NETWORK
     chosen = subnet(asked)
     if chosen is None:

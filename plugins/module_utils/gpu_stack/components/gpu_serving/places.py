@@ -43,9 +43,9 @@ def unit(name: str, slot: str) -> str:
     return container(name, slot) + ".service"
 
 
-def port_unit(name: str, what: str, kind: str = "socket") -> str:
-    """The unit that holds a port of the host: `what` is rest or grpc."""
-    return f"{LABEL}-{name}.{what}.{kind}"
+def port_unit(name: str, protocol: str, kind: str = "socket") -> str:
+    """The unit that holds a port of the host: `protocol` is rest or grpc."""
+    return f"{LABEL}-{name}.{protocol}.{kind}"
 
 
 def other(slot: str) -> str:

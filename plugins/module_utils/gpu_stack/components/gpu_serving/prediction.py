@@ -56,13 +56,13 @@ def expected(entry: dict[str, Any], path: str, python: str, program: str) -> dic
     except (ValueError, RecursionError):
         answer = None
     if code or not isinstance(answer, dict):
-        said = (error.strip().splitlines() or [f"status {code}"])[-1]
-        return {"none": "TensorFlow itself fails: " + asking.plain(said)}
+        message = (error.strip().splitlines() or [f"status {code}"])[-1]
+        return {"none": "TensorFlow itself fails: " + asking.plain(message)}
     if "none" in answer:
         return {"none": asking.plain(str(answer["none"]))}
     # Its graph ran in that program: what it says is the model's word.
     whole = [answer.get("inputs"), answer.get("outputs"), answer.get("signature")]
-    fit = [isinstance(one, kind) for one, kind in zip(whole, (dict, dict, str))]  # noqa: B905  Python 3.7
+    fit = [isinstance(part, kind) for part, kind in zip(whole, (dict, dict, str))]  # noqa: B905  Python 3.7
     return answer if all(fit) and whole[1] else {"none": "TensorFlow itself says nothing of it"}
 
 
@@ -70,11 +70,11 @@ def compared(entry: dict[str, Any], address: str, answer: dict[str, Any]) -> str
     """What differs between a model's prediction and TensorFlow's own; None where nothing does."""
     body = {"signature_name": answer["signature"], "inputs": answer["inputs"]}
     path = "/v1/models/{0}:predict".format(entry["name"])
-    status, said = asking.ask(address, places.REST, path, body)
-    if status != 200 or not isinstance(said, dict):
-        why = said.get("error") if isinstance(said, dict) else None
+    status, prediction = asking.ask(address, places.REST, path, body)
+    if status != 200 or not isinstance(prediction, dict):
+        why = prediction.get("error") if isinstance(prediction, dict) else None
         return "it predicts nothing: " + asking.plain(str(why or f"status {status}"))
-    outputs = said.get("outputs")
+    outputs = prediction.get("outputs")
     wanted = answer["outputs"]
     if len(wanted) == 1:
         # TensorFlow Serving leaves the name of a single output out.
@@ -93,22 +93,22 @@ def compared(entry: dict[str, Any], address: str, answer: dict[str, Any]) -> str
     return None
 
 
-def close(wanted: Any, said: Any) -> bool:
+def close(wanted: Any, predicted: Any) -> bool:
     """Whether two nested lists have the same shape, and numbers that are equal within tolerance."""
     if isinstance(wanted, list):
         return (
-            isinstance(said, list)
-            and len(said) == len(wanted)
-            and all(close(one, other) for one, other in zip(wanted, said))  # noqa: B905  Python 3.7
+            isinstance(predicted, list)
+            and len(predicted) == len(wanted)
+            and all(close(first, second) for first, second in zip(wanted, predicted))  # noqa: B905  Python 3.7
         )
     number = (int, float)
-    if isinstance(wanted, number) and isinstance(said, number):
+    if isinstance(wanted, number) and isinstance(predicted, number):
         try:
-            same = math.isnan(wanted) and math.isnan(said)
-            return same or math.isclose(wanted, said, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+            same = math.isnan(wanted) and math.isnan(predicted)
+            return same or math.isclose(wanted, predicted, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
         except OverflowError:  # a whole number that no float has
-            return bool(wanted == said)
-    return bool(wanted == said)
+            return bool(wanted == predicted)
+    return bool(wanted == predicted)
 
 
 def _short(value: Any) -> str:

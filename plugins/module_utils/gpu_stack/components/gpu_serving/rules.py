@@ -61,40 +61,40 @@ def serving_models(facts: Facts, _changes: Changes, options: Options, _row: Row)
     models, seen = wished.models(options), _seen(facts).get("models") or {}
     reasons = []
     for name in sorted(set(seen) & set(models)):
-        entry, found = models[name], seen[name]
+        entry, directory = models[name], seen[name]
         uid = entry["user"].partition(":")[0]
         versions = "a directory for each version, {0}/1/saved_model.pb and so on".format(
             entry["models"]
         )
-        if not found["there"]:
+        if not directory["there"]:
             reasons.append((
                 "the model {0} is to come from {1}, and there is no such directory".format(
                     name, entry["models"]),
                 f"bring the model there first: {versions}",
             ))  # fmt: skip
-        elif found["crowded"]:
+        elif directory["crowded"]:
             reasons.append((
                 "{0} of the model {1} has more than {2} entries".format(
                     entry["models"], name, saved_model.MOST),
                 f"name a directory that has nothing but the model's versions: {versions}",
             ))  # fmt: skip
-        elif found["newest"] is None:
+        elif directory["newest"] is None:
             reasons.append(
                 ("{0} of the model {1} has no version".format(entry["models"], name), versions)
             )
-        elif found["closed"]:
+        elif directory["closed"]:
             reasons.append((
                 "uid {0}, by whom the model {1} is served, can't read {2}".format(
-                    uid, name, found["closed"]),
+                    uid, name, directory["closed"]),
                 "chmod -R o+rX it, or say `user` of the model whose group may read it",
             ))  # fmt: skip
-        elif not found["file"]:
+        elif not directory["file"]:
             reasons.append((
                 "version {0} of the model {1} has no saved_model.pb".format(
-                    found["newest"], name),
+                    directory["newest"], name),
                 "copy a version under a name that is no number, and rename it when it is whole",
             ))  # fmt: skip
-        if not found["files"]:
+        if not directory["files"]:
             reasons.append((
                 "the files of the model {0} are to come from {1}, and there is no such "
                 "directory".format(name, entry["files"]),

@@ -133,14 +133,14 @@ def container(
 def ways(entry: dict[str, Any], address: str, proxy: str) -> dict[str, str]:
     """{unit: text} of the ports of the host that lead to a model's container at `address`."""
     texts = {}
-    for what, (key, port) in places.PORTS.items():
+    for protocol, (key, port) in places.PORTS.items():
         if key not in entry:
             continue
-        words = {"name": entry["name"], "what": what}
-        texts[places.port_unit(entry["name"], what)] = places.SHIPPED_BY + SOCKET.format(
+        words = {"name": entry["name"], "what": protocol}
+        texts[places.port_unit(entry["name"], protocol)] = places.SHIPPED_BY + SOCKET.format(
             port=entry[key], **words
         )
-        texts[places.port_unit(entry["name"], what, "service")] = places.SHIPPED_BY + RELAY.format(
-            address=address, port=port, proxy=proxy, **words
+        texts[places.port_unit(entry["name"], protocol, "service")] = (
+            places.SHIPPED_BY + RELAY.format(address=address, port=port, proxy=proxy, **words)
         )
     return texts
