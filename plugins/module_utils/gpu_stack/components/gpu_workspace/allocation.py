@@ -31,11 +31,11 @@ def allocated(
             ]
             for index in indices:
                 _refuse_slurms(person["name"], [index], of_slurm)
-                other = taken.setdefault(index, person)
-                if other is not person and not (person["shared"] and other["shared"]):
+                holder = taken.setdefault(index, person)
+                if holder is not person and not (person["shared"] and holder["shared"]):
                     raise ValueError(
                         "GPU {0} is promised twice, to {1} and {2}".format(
-                            index, other["name"], person["name"]
+                            index, holder["name"], person["name"]
                         )
                     )
         elif isinstance(person["gpus"], str):

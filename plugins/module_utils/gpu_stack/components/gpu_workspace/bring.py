@@ -139,7 +139,7 @@ def _write(
 ) -> None:
     """Writes a person's files. Without `revision`, removed first, they count as unfinished."""
     name, place = person["name"], places.folder(person["name"])
-    token, password = ((wish.get(what) or {}).get(name) for what in ("tokens", "passwords"))
+    token, password = ((wish.get(field) or {}).get(name) for field in ("tokens", "passwords"))
     os.makedirs(files.inside(places.PLACE), mode=0o700, exist_ok=True)
     os.makedirs(files.inside(place), mode=0o700, exist_ok=True)
     unchanged = (

@@ -49,14 +49,14 @@ def bring(params: dict[str, Any], dry: bool) -> bool:
     return missing
 
 
-def _pull(name: str, what: str) -> None:
+def _pull(name: str, kind: str) -> None:
     # No time limit: gigabytes may need hours over a slow line.
     code, _out, error = docker.answer("pull", "--quiet", name, timeout=None)
     if code:
         raise places.RefusedError(
             f"{name} could not be pulled: {error.strip()}. Nobody's workspace was touched. Where "
-            f"this host reaches no registry, bring the {what} as a file "
-            f"(gpu_workspace_{what}_file)."
+            f"this host reaches no registry, bring the {kind} as a file "
+            f"(gpu_workspace_{kind}_file)."
         )
 
 

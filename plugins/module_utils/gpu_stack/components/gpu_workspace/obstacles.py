@@ -67,8 +67,8 @@ def held_ports(context: Context, settings: Mapping[str, dict[str, Any] | None]) 
     for name in gpu_workspace.recorded_people(context):
         recorded = gpu_workspace.person(context, name)["settings"] or {}
         person = recorded.get("workspace") or {}
-        for what, word in words.items():
-            path = f"{places.PORTS}/{name}.{what}"
+        for service, word in words.items():
+            path = f"{places.PORTS}/{name}.{service}"
             if word in person and context.lstat(path) is not None:
                 held.add(person[word])
     return held

@@ -48,7 +48,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/people_list.py": (
         0o644,
-        "44e74b7b161bf0ed1537404ab0ac9986f2085fd41314bf6cbde5a23bcfcbb142",
+        "bc485338085bca7c8e078731ec68991ec670e03f1b3544874b9e0459f5cbc74b",
     ),
     "/usr/local/lib/gpu-workspace/program/places.py": (
         0o644,
@@ -56,11 +56,11 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/programs.py": (
         0o644,
-        "aba55fc55f59b178db238b7249d6de770cfa7504b746389c9ef1bca79b4f1bdb",
+        "b388907e1c268188eb677784a0e507f2dfd0fc576d05a33a5570c69dac340133",
     ),
     "/usr/local/lib/gpu-workspace/program/relay.py": (
         0o644,
-        "06bd921459283900575489ddd2d300e49c73acca1b43838b9c68a59b07eb8abd",
+        "e0523e0ed2d9db657313d4757eab8ad9a15f4a76b58c9c01587cc71a0a11d143",
     ),
     "/usr/local/lib/gpu-workspace/program/settings.py": (
         0o644,

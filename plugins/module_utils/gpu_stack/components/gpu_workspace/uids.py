@@ -41,37 +41,37 @@ def own_users(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
 def assign(context: Context, people: list[dict[str, Any]]) -> dict[str, str]:
     """{name: "uid:gid"} of all people; new ones are recorded before they are used."""
     root = wished.root_of(context.options)
-    users, known = own_users(context, people), workspace_users.recorded(context)
+    users, recorded = own_users(context, people), workspace_users.recorded(context)
     lacking = [person["name"] for person in people if person["name"] not in users]
     names = os.listdir(files.inside(root)) if os.path.isdir(files.inside(root)) else []
     owners = {
         name: int((homes.owner_of(places.home_of(root, name)) or "0").partition(":")[0])
         for name in names
     }
-    used = set(known.values()) | {int(user.split(":")[0]) for user in users.values()}
+    used = set(recorded.values()) | {int(user.split(":")[0]) for user in users.values()}
     for name in lacking:
         # If the record was lost, the home's owner has it.
         uid = owners.get(name, 0)
-        others = used | {owners[other] for other in owners if other != name}
+        others = used | {owners[other_name] for other_name in owners if other_name != name}
         if not (FIRST_USER <= uid <= LAST_USER and uid not in others and _free(context, [uid])):
             uid = _next(context, others | {uid})
-        known[name] = uid
+        recorded[name] = uid
         used.add(uid)
         users[name] = f"{uid}:{uid}"
     if lacking:
         os.makedirs(os.path.dirname(files.inside(places.USERS)), mode=0o700, exist_ok=True)
-        files.put(places.USERS, json.dumps(known, sort_keys=True) + "\n")
+        files.put(places.USERS, json.dumps(recorded, sort_keys=True) + "\n")
     return users
 
 
 def _free(context: Context, numbers: list[int]) -> list[int]:
     """The numbers that no account, no group and no user namespace (/etc/subuid) uses."""
-    known = set(workspace_users.accounts(context, numbers))
-    known |= set(workspace_users.accounts(context, numbers, "group"))
+    taken = set(workspace_users.accounts(context, numbers))
+    taken |= set(workspace_users.accounts(context, numbers, "group"))
     return [
         number
         for number in numbers
-        if number not in known and not workspace_users.delegated(context, number)
+        if number not in taken and not workspace_users.delegated(context, number)
     ]
 
 

@@ -100,8 +100,8 @@ def listens(settings_of: dict[str, Any]) -> dict[str, str]:
         # It knows no password.
         addresses["tensorboard"] = ("127.0.0.1", person["tensorboard_port"])
     return {
-        "{0}.{1}".format(person["name"], what): LISTEN.format(*addresses[what])
-        for what in addresses
+        "{0}.{1}".format(person["name"], service): LISTEN.format(*addresses[service])
+        for service in addresses
     }
 
 

@@ -34,8 +34,8 @@ def accounts(context: Context, numbers: Collection[int], kind: str = "passwd") -
         command = ["timeout", PATIENCE, "getent", kind]
         lines += context.run([*command, *sorted(map(str, numbers))]).out.splitlines()
     rows = [line.split(":") for line in lines]
-    known = {int(row[2]): row[0] for row in rows if len(row) > 3 and row[2].isdigit()}
-    return {number: known[number] for number in numbers if number in known}
+    names = {int(row[2]): row[0] for row in rows if len(row) > 3 and row[2].isdigit()}
+    return {number: names[number] for number in numbers if number in names}
 
 
 def delegated(context: Context, number: int) -> str | None:
@@ -63,18 +63,18 @@ def look(context: Context, people: dict[str, dict[str, Any]]) -> dict[str, Any]:
     owners = {name: _owner(context, name) for name in people}
     homes = {name: owner for name, owner in owners.items() if owner}
     asked |= {int(owner.split(":")[0]) for owner in homes.values()}
-    known = accounts(context, asked)
+    account_names = accounts(context, asked)
     for name in people:
         if name in homes:
-            account = known.get(int(homes[name].split(":")[0]))
+            account = account_names.get(int(homes[name].split(":")[0]))
             state["homes"][name] = {"owner": homes[name], "account": account}
         uid = uids.get(name)
         if wished_users[name]:
             state["users"][name] = "{0}:{1}".format(*traits.numbers(wished_users[name]))
-            why = taken(context, wished_users[name], known)
+            why = taken(context, wished_users[name], account_names)
             if why:
                 state["taken"][name] = why
-        elif uid is not None and uid not in known and not delegated(context, uid):
+        elif uid is not None and uid not in account_names and not delegated(context, uid):
             state["users"][name] = f"{uid}:{uid}"
     return state
 
@@ -104,13 +104,13 @@ def _root(context: Context) -> str | None:
     return f"mode {mode:04o} of uid {seen.st_uid}"
 
 
-def taken(context: Context, user: str, known: dict[int, str]) -> str | None:
+def taken(context: Context, user: str, account_names: dict[int, str]) -> str | None:
     """Why a person must not have the uid of `user`, or None; "0:0" is openly root."""
     uid, gid = traits.numbers(user)
     if uid == 0:
         return None
-    if uid in known:
-        return f"is {known[uid]}, an account of this host"
+    if uid in account_names:
+        return f"is {account_names[uid]}, an account of this host"
     holder = delegated(context, uid) or delegated(context, gid)
     if holder:
         return f"is among the numbers that {holder} has for containers"

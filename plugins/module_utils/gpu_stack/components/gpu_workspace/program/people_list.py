@@ -239,18 +239,18 @@ def refuse_promised_twice(people: list[dict[str, Any]]) -> None:
     takers = [person for person in people if person["gpus"] != "none"]
     everything = [person for person in takers if person["gpus"] == "all"]
     for person in everything:
-        for other in takers:
-            if other is not person and not (person["shared"] and other["shared"]):
+        for taker in takers:
+            if taker is not person and not (person["shared"] and taker["shared"]):
                 raise ValueError(
                     "{0} gets all GPUs, and {1} some of them; where that is meant, say shared: "
-                    "true of both".format(person["name"], other["name"])
+                    "true of both".format(person["name"], taker["name"])
                 )
     promised: dict[str, dict[str, Any]] = {}
     for person in takers:
         for gpu in person["gpus"] if isinstance(person["gpus"], list) else ():
-            other = promised.setdefault(str(gpu), person)
-            if other is not person and not (person["shared"] and other["shared"]):
+            holder = promised.setdefault(str(gpu), person)
+            if holder is not person and not (person["shared"] and holder["shared"]):
                 raise ValueError(
                     "GPU {0} is promised twice, to {1} and {2}; where that is meant, say shared: "
-                    "true of both".format(gpu, other["name"], person["name"])
+                    "true of both".format(gpu, holder["name"], person["name"])
                 )

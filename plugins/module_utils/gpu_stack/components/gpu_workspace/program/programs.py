@@ -71,9 +71,9 @@ def limited(command: list[str], timeout: float = TIMEOUT, size: int = SAID) -> t
     )  # fmt: skip
 
 
-def must(answer: tuple[int, str, str], what: str) -> str:
+def must(answer: tuple[int, str, str], prefix: str) -> str:
     """The output of a call that has to succeed."""
     code, out, error = answer
     if code:
-        raise places.RefusedError(f"{what}: {(error or out).strip()[-800:]}")
+        raise places.RefusedError(f"{prefix}: {(error or out).strip()[-800:]}")
     return out

@@ -20,7 +20,7 @@ def relay(port: str) -> None:
     port of the host could belong to somebody else by then. While no container runs, connections
     are closed; systemd keeps the port open, and starts this again.
     """
-    name, _mark, what = port.rpartition(".")
+    name, _mark, service = port.rpartition(".")
     handles = range(3, 3 + int(os.environ["LISTEN_FDS"]))
     entered = _entered(name)
     if entered is None:
@@ -35,7 +35,7 @@ def relay(port: str) -> None:
         nobody = ("--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs")
         os.set_inheritable(net, True)
         words = ["nsenter", f"--net=/proc/self/fd/{net}", "setpriv", *nobody, program]
-        os.execvp("nsenter", [*words, f"127.0.0.1:{SERVES[what]}"])  # noqa: S606
+        os.execvp("nsenter", [*words, f"127.0.0.1:{SERVES[service]}"])  # noqa: S606
     while os.waitpid(child, os.WNOHANG)[0] == 0:
         if not _lives(process):
             os.kill(child, signal.SIGTERM)
