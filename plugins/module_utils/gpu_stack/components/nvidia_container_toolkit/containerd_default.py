@@ -45,9 +45,9 @@ def has_table(content: str, plugin: str) -> bool:
 def without(content: str) -> str:
     """The text with what stood there before the role set it."""
     lines: list[str] = []
-    for one in content.splitlines(True):
-        if MARK not in one:
-            lines.append(one)
+    for text_line in content.splitlines(True):
+        if MARK not in text_line:
+            lines.append(text_line)
         elif lines and lines[-1].startswith(WAS):
             lines[-1] = lines[-1][len(WAS) :]
     return "".join(lines)

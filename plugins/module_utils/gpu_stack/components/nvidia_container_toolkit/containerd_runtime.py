@@ -117,11 +117,11 @@ def _tables_of_runtimes(
     for key in sorted(options):
         if key != "BinaryName" and options[key] not in _NOTHING:
             lines.append(f"  {key} = {options[key]}")
-    known = _tables(dump)
+    tables = _tables(dump)
     for runtime in sorted(also):
-        for rest in sorted(known[runtime]):
+        for rest in sorted(tables[runtime]):
             lines.append(f"[{containerd.table(number, runtime)}{rest}]")
-            lines += [f"  {key} = {value}" for key, value in sorted(known[runtime][rest].items())]
+            lines += [f"  {key} = {value}" for key, value in sorted(tables[runtime][rest].items())]
     return lines
 
 
@@ -193,13 +193,13 @@ class Containerd(CriRuntime):
                 "shows it so)"
             )
         dump = self._tried(rest)
-        other = containerd.program(dump)
-        named = other == RUNTIME  # by somebody else's entry, and a good one
+        program = containerd.program(dump)
+        named = program == RUNTIME  # by somebody else's entry, and a good one
         if not named and (
-            other is not None or (containerd.table(number, "nvidia"), "runtime_type") in dump
+            program is not None or (containerd.table(number, "nvidia"), "runtime_type") in dump
         ):
             raise RefusalError(
-                f"{CONFIG} has a runtime nvidia of somebody else's, by {other or 'runc'}; "
+                f"{CONFIG} has a runtime nvidia of somebody else's, by {program or 'runc'}; "
                 f"expected {RUNTIME}"
             )
         whole, lines = not rest.strip(), []

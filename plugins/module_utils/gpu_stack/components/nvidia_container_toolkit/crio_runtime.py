@@ -156,13 +156,13 @@ class Crio(CriRuntime):
         RefusalError where that can't be.
         """
         dump = self._before()
-        other = crio.program(crio.parsed(dump)) if dump is not None else None
-        if other == RUNTIME:
+        program = crio.program(crio.parsed(dump)) if dump is not None else None
+        if program == RUNTIME:
             return None
-        if other is not None:
+        if program is not None:
             raise RefusalError(
                 f"CRI-O's configuration ({CONFIG}, {PLACE}) has a runtime nvidia of somebody "
-                f"else's, by {other}; expected {RUNTIME}"
+                f"else's, by {program}; expected {RUNTIME}"
             )
         if content is not None and not crio.ours(content):
             raise RefusalError(
@@ -231,9 +231,9 @@ class Crio(CriRuntime):
             answer = self.context.run(argv)
             if answer.rc == 0:
                 dump = crio.parsed(answer.out)
-                known = {at[len(TABLE) :] for at, _key in dump if at.startswith(TABLE)}
-                if "nvidia" not in known:
-                    names = ", ".join(sorted(known))
+                runtimes = {at[len(TABLE) :] for at, _key in dump if at.startswith(TABLE)}
+                if "nvidia" not in runtimes:
+                    names = ", ".join(sorted(runtimes))
                     raise RefusalError(f"crio runs and knows the runtimes {names} alone")
                 return
 

@@ -247,12 +247,12 @@ class Docker(Runtime):
         """Raises RefusalError if the running docker does not know the runtime."""
         if not state["running"]:
             return
-        known = mapping.of(self._known())
-        if known is not None and "nvidia" in known:
+        runtimes = mapping.of(self._known())
+        if runtimes is not None and "nvidia" in runtimes:
             return
         words = "docker runs and does not answer"
-        if known is not None:
-            words = f"docker knows the runtimes {', '.join(sorted(known))} alone"
+        if runtimes is not None:
+            words = f"docker knows the runtimes {', '.join(sorted(runtimes))} alone"
         raise RefusalError(
             f"{words}, though {CONFIG} names the runtime nvidia. journalctl -u docker says why; a "
             "docker started with --config-file reads another file."
