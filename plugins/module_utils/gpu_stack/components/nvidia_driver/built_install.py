@@ -53,8 +53,8 @@ def _install(context: Context, names: dict[str, str], version: str, wait: int) -
         none = dkms.lacking(list(names), version, MODULE)
     if none:
         packages = ", ".join(names[kernel] for kernel in none)
-        found = built_modules.signers(context, none).values()
-        others = [one["file"] for one in found if "/updates/" in one["file"]]
+        signers = built_modules.signers(context, none).values()
+        others = [module["file"] for module in signers if "/updates/" in module["file"]]
         if others:
             words += f"{', '.join(others)} is found before it: take it away. "
         raise RefusalError(
@@ -72,6 +72,9 @@ def _refuse_untrusted(context: Context, kernels: list[str]) -> None:
         return
     refused = signing.refused(signing.verdicts(context, kernels, MODULE))
     signers = built_modules.signers(context, refused)
-    words = [signing_words.refused(one, refused[one], signers[one]) for one in sorted(refused)]
+    words = [
+        signing_words.refused(kernel, refused[kernel], signers[kernel])
+        for kernel in sorted(refused)
+    ]
     if words:
         raise RefusalError(" ".join(f"{message}. What to do: {hint}." for message, hint in words))

@@ -31,8 +31,8 @@ OFFERED, ABSENT, UNKNOWN = "offered", "absent", "unknown"
 
 def stem(names: Iterable[str]) -> str:
     """What the packages of one driver's modules begin with; "" where DKMS builds them. Pure."""
-    found = [match.group(1) for match in map(STEM.match, sorted(names)) if match is not None]
-    return found[0] if found else ""
+    stems = [match.group(1) for match in map(STEM.match, sorted(names)) if match is not None]
+    return stems[0] if stems else ""
 
 
 def metapackages(context: Context, names: Iterable[str]) -> list[str]:
@@ -45,15 +45,15 @@ def metapackages(context: Context, names: Iterable[str]) -> list[str]:
 
 def offers(context: Context, names: list[str]) -> dict[str, list[tuple[str, str]]]:
     """{package: [(version, the driver's version, "" where any will do)]}, newest first."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    offers_of: dict[str, list[tuple[str, str]]] = {}
     for stanza in context.run(["apt-cache", "show", *names]).out.split("\n\n"):
         fields = dict(FIELD.findall(stanza))
         # With a status it is dpkg's record of what no archive has any more.
         if fields.get("Package") in names and "Version" in fields and "Status" not in fields:
             tied = COMMON.search(fields.get("Depends", ""))
             offer = (fields["Version"], tied.group(1) if tied else "")
-            found.setdefault(fields["Package"], []).append(offer)
-    return found
+            offers_of.setdefault(fields["Package"], []).append(offer)
+    return offers_of
 
 
 def _has_lists(context: Context) -> bool:
@@ -67,12 +67,12 @@ def specs(context: Context, names: list[str], driver: str) -> dict[str, str]:
     """
     if not names:
         return {}
-    found = offers(context, names)
-    if not found and not _has_lists(context):
+    offers_of = offers(context, names)
+    if not offers_of and not _has_lists(context):
         return {name: name for name in names}
     chosen = {}
     for name in names:
-        fitting = [version for version, tied in found.get(name, []) if tied in ("", driver)]
+        fitting = [version for version, tied in offers_of.get(name, []) if tied in ("", driver)]
         if fitting:
             chosen[name] = f"{name}={fitting[0]}"
     return chosen
@@ -102,9 +102,9 @@ def owned(context: Context, names: Iterable[str], kernels: Iterable[str]) -> dic
     """
     first = stem(names)
     objects = first.replace("-modules-", "-objects-")
-    found = [*metapackages(context, names), *(f"{first}-{kernel}" for kernel in kernels)]
-    found += [name for name in context.packages if name.startswith((f"{first}-", f"{objects}-"))]
-    return {name: context.packages.get(name, {}).get("version", "") for name in found}
+    packages = [*metapackages(context, names), *(f"{first}-{kernel}" for kernel in kernels)]
+    packages += [name for name in context.packages if name.startswith((f"{first}-", f"{objects}-"))]
+    return {name: context.packages.get(name, {}).get("version", "") for name in packages}
 
 
 def offered(context: Context, row: Row, kernels: Iterable[str]) -> dict[str, str]:
@@ -118,11 +118,11 @@ def offered(context: Context, row: Row, kernels: Iterable[str]) -> dict[str, str
     if not wanted:
         return {}
     first = stem(driver_packages.all_packages(row))
-    found = offers(context, [f"{first}-{kernel}" for kernel in wanted])
-    unknown = ABSENT if found or _has_lists(context) else UNKNOWN
+    offers_of = offers(context, [f"{first}-{kernel}" for kernel in wanted])
+    unknown = ABSENT if offers_of or _has_lists(context) else UNKNOWN
     states = {}
     for kernel in wanted:
-        tied = [driver for _version, driver in found.get(f"{first}-{kernel}", [])]
+        tied = [driver for _version, driver in offers_of.get(f"{first}-{kernel}", [])]
         fits = {"", row["version"]} & set(tied)
         states[kernel] = OFFERED if fits else tied[0] if tied else unknown
     return states
@@ -130,11 +130,11 @@ def offered(context: Context, row: Row, kernels: Iterable[str]) -> dict[str, str
 
 def signers(context: Context, kernels: Iterable[str]) -> dict[str, dict[str, str]]:
     """{kernel: {"signer", "file"} of the module that it would load}, each "" if not known."""
-    found = {}
+    modules = {}
     for kernel in kernels:
         fields = {}
         for field in ("signer", "filename"):
             answer = context.run(["modinfo", "-F", field, "-k", kernel, "nvidia"])
             fields[field] = answer.out.strip() if answer.rc == 0 else ""
-        found[kernel] = {"signer": fields["signer"], "file": fields["filename"]}
-    return found
+        modules[kernel] = {"signer": fields["signer"], "file": fields["filename"]}
+    return modules

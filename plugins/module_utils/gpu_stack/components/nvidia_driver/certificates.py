@@ -20,7 +20,7 @@ SEQUENCE, INTEGER, VERSION = 0x30, 0x02, 0xA0
 
 def of_lists(data: bytes) -> list[bytes]:
     """The X.509 certificates (DER) of a chain of EFI_SIGNATURE_LISTs; what is cut off ends it."""
-    found = []
+    certificates = []
     while len(data) >= HEADER.size:
         kind, length, header, size = HEADER.unpack_from(data)
         if not HEADER.size + header <= length <= len(data):
@@ -28,9 +28,9 @@ def of_lists(data: bytes) -> list[bytes]:
         if kind == X509 and size > OWNER:
             entries = data[HEADER.size + header : length]
             for start in range(0, len(entries) - size + 1, size):
-                found.append(entries[start + OWNER : start + size])
+                certificates.append(entries[start + OWNER : start + size])
         data = data[length:]
-    return found
+    return certificates
 
 
 def der(data: bytes) -> bytes:

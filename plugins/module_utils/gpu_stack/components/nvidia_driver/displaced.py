@@ -49,11 +49,11 @@ def differ(component: str, state: State, options: Options) -> Changes:
     """
     if state.get("method") is None and options.get("nvidia_driver_switch") != "switch":
         return []
-    known = state.get("leftovers") or {}
+    leftovers = state.get("leftovers") or {}
     displaced = state.get("displaced") or {}
     reason = "it works with another version of the driver only"
     return [
         change(component, name, displaced[name], None, reason)
         for name in sorted(displaced)
-        if name not in known
+        if name not in leftovers
     ]

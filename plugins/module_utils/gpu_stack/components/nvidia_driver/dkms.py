@@ -141,8 +141,8 @@ def _build(kernels: list[str], version: str, name: str, module: str, keep: list[
         return
     words = words or make_log.words(version, module, lack) or "The kernel module was not built."
     keep = [*keep, *(kernel for kernel in kernels if lack and kernel not in lack)]
-    said = f"{words} Kernel: {', '.join(lack or kernels)}."
-    raise RefusalError(f"{said} {_way_out(keep)}{' / '.join(errors)}".strip())
+    message = f"{words} Kernel: {', '.join(lack or kernels)}."
+    raise RefusalError(f"{message} {_way_out(keep)}{' / '.join(errors)}".strip())
 
 
 def _way_out(keep: list[str]) -> str:

@@ -57,9 +57,9 @@ def _refuse_again(context: Context, why: str) -> None:
     """Raises RefusalError where a reboot has been done for this, and changed nothing."""
     if not running_driver.in_vain(context, why):
         return
-    said = kernel_words.quoted(kernel_words.last(kernel_words.lines(context.run)))
+    quote = kernel_words.quoted(kernel_words.last(kernel_words.lines(context.run)))
     raise RefusalError(
-        f"This host was rebooted for it, and still {why}. {said} {running_driver.hint(why)}"
+        f"This host was rebooted for it, and still {why}. {quote} {running_driver.hint(why)}"
     )
 
 
@@ -103,12 +103,12 @@ def _load(context: Context, version: str) -> None:
             f"modprobe loaded the module {now}, and {version} is installed."
             f" {running_driver.hint('')}"
         )
-    said = kernel_words.last(kernel_words.lines(context.run), before)
+    last_lines = kernel_words.last(kernel_words.lines(context.run), before)
     words = " ".join(answer.err.split()) or f"modprobe ended with {answer.rc}"
-    todo = kernel_words.cure(words, said)
+    todo = kernel_words.cure(words, last_lines)
     if answer.rc == SILENT:
         todo = "the card or its firmware hangs: power the machine off and on, then run again"
     raise RefusalError(
         f"The driver's module does not load, and a reboot is no cure: {words.rstrip('.')}."
-        f" {kernel_words.quoted(said)} What to do: {todo}."
+        f" {kernel_words.quoted(last_lines)} What to do: {todo}."
     )

@@ -203,8 +203,8 @@ def rebooted_in_vain(
     # A run that changes what a boot brings up may reboot again.
     if not why or any(entry["reboot"] for entry in changes):
         return []
-    said = kernel_words.quoted(host["preflight"].get("boot_words") or "")
-    message = f"this host was rebooted for it, and still {why}. {said}"
+    quote = kernel_words.quoted(host["preflight"].get("boot_words") or "")
+    message = f"this host was rebooted for it, and still {why}. {quote}"
     return [(message.rstrip("."), running_driver.hint(why))]
 
 

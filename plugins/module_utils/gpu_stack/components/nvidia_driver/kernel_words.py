@@ -98,10 +98,10 @@ def _messages(log: str) -> list[str]:
     return messages
 
 
-def last(said: list[str], before: Collection[str] = ()) -> str:
+def last(log_lines: list[str], before: Collection[str] = ()) -> str:
     """The last of these lines, of those that were not there before if there are such."""
-    known = set(before)
-    new = [line for line in said if line not in known] or said
+    earlier = set(before)
+    new = [line for line in log_lines if line not in earlier] or log_lines
     return " / ".join(new[-MANY:])
 
 
@@ -116,5 +116,5 @@ def cure(*texts: str) -> str:
     return UNKNOWN
 
 
-def quoted(said: str) -> str:
-    return f"The kernel said: {said}." if said else "The kernel's log says nothing of it."
+def quoted(text: str) -> str:
+    return f"The kernel said: {text}." if text else "The kernel's log says nothing of it."

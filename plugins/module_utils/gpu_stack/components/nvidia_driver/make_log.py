@@ -39,8 +39,8 @@ def words(version: str, module: str, kernels: Collection[str] = ()) -> str:
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = file.read().splitlines()
     errors = [line for line in lines if ERROR.search(line)] or lines[-MANY:]
-    said = " / ".join(_short(line.strip()) for line in errors[:MANY])
-    return f"The kernel module was not built: {said} (whole output on the host: {path})."
+    excerpt = " / ".join(_short(line.strip()) for line in errors[:MANY])
+    return f"The kernel module was not built: {excerpt} (whole output on the host: {path})."
 
 
 def _latest(places: list[str], kernels: Collection[str]) -> str | None:

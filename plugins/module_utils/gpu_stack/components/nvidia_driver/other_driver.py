@@ -42,7 +42,7 @@ def look(context: Context, source: str, parts: list[str]) -> dict[str, Any]:
     names = list(driver_method.leftovers(context, {"source": source}, parts, pins))
     same = source != RUNFILE and came == source
     packaged = any(driver_method.DRIVER.match(name.split(":")[0]) for name in context.packages)
-    other: dict[str, Any] = {
+    driver: dict[str, Any] = {
         "came": came or "",
         "packages": [] if same else names,
         "branch": names if same else [],
@@ -52,24 +52,24 @@ def look(context: Context, source: str, parts: list[str]) -> dict[str, Any]:
         and came != source
         and packaged,
     }
-    other["here"] = bool(other["packages"] or other["runfile"] or other["source"])
-    return other
+    driver["here"] = bool(driver["packages"] or driver["runfile"] or driver["source"])
+    return driver
 
 
 def check(context: Context, source: str, parts: list[str], switch: str) -> dict[str, Any]:
     """What look() returns. RefusalError where another driver is there and is not to be removed."""
-    other = look(context, source, parts)
-    if other["here"] and switch != SWITCH:
+    driver = look(context, source, parts)
+    if driver["here"] and switch != SWITCH:
         drivers = []
-        if other["runfile"]:
+        if driver["runfile"]:
             drivers.append("the .run file's (nvidia-uninstall removes it)")
-        if other["packages"]:
-            drivers.append("packages " + ", ".join(other["packages"]))
-        if other["source"]:
-            drivers.append("one of " + SOURCES[other["came"]])
+        if driver["packages"]:
+            drivers.append("packages " + ", ".join(driver["packages"]))
+        if driver["source"]:
+            drivers.append("one of " + SOURCES[driver["came"]])
         raise RefusalError(
             f"The driver is to come from {SOURCES[source]}, and another one is here:"
             f' {"; ".join(drivers)}. Set nvidia_driver_switch to "switch", and the run removes it'
             " first. Nothing was touched."
         )
-    return other
+    return driver

@@ -44,13 +44,13 @@ FILES = (
 def remains(context: Context, _packages: Sequence[str]) -> list[list[Any]]:
     """The daemon's unit of ours, and the driver of NVIDIA's installer, if it was ours to run."""
     unit = persistence.own_unit(context)
-    found: list[list[Any]] = [] if unit is None else [[persistence.OWN, "present"]]
+    remaining: list[list[Any]] = [] if unit is None else [[persistence.OWN, "present"]]
     driver = driver_method.runfile(context)
     pins = context.read(nvidia_driver.PINS)
     # The role's pins tell.
     if driver is None or driver_method.of_pins(pins) != driver_method.RUNFILE:
-        return found
-    return [*found, [nvidia_driver.RUNFILE_ITEM, driver["version"]]]
+        return remaining
+    return [*remaining, [nvidia_driver.RUNFILE_ITEM, driver["version"]]]
 
 
 def blockers(facts: Facts, changes: Changes, options: Options, row: Row) -> list[dict[str, Any]]:

@@ -57,7 +57,7 @@ def disturbs(changes: Changes, options: Options, row: Row) -> str:
     if replaces(ours, row):
         return "the NVIDIA driver is changed"
     reboot = options.get("nvidia_driver_reboot")
-    return "the host is rebooted" if any(each["reboot"] and reboot for each in ours) else ""
+    return "the host is rebooted" if any(change["reboot"] and reboot for change in ours) else ""
 
 
 def _reboots(changes: Changes, options: Options) -> bool:
@@ -99,21 +99,21 @@ def _disturbed(host: Facts, changes: Changes, options: Options, row: Row) -> tup
     """
     users = host["preflight"].get("users") or []
     loaded = host["state"]["nvidia_driver"].get("loaded") is not None
-    what = ""
+    event = ""
     if _reboots(changes, options):
-        what = "the host would be rebooted under them"
+        event = "the host would be rebooted under them"
     elif loaded and replaces(changes, row):
-        what = "the loaded driver would be changed under them"
-    return "; ".join(people.words(user) for user in users), what if users else ""
+        event = "the loaded driver would be changed under them"
+    return "; ".join(people.words(user) for user in users), event if users else ""
 
 
 def logged_in(host: Facts, changes: Changes, options: Options, row: Row) -> Reasons:
-    who, what = _disturbed(host, changes, options, row)
-    if not what or options.get("nvidia_driver_logged_in_users", "refuse") != "refuse":
+    who, event = _disturbed(host, changes, options, row)
+    if not event or options.get("nvidia_driver_logged_in_users", "refuse") != "refuse":
         return []
     return [
         (
-            f"people are logged in, and {what}: {who}",
+            f"people are logged in, and {event}: {who}",
             "run again when they have left, or set nvidia_driver_logged_in_users: wait (for "
             "nvidia_driver_wait_for_users seconds) or ignore; nobody is ever logged out for you",
         )
@@ -121,12 +121,12 @@ def logged_in(host: Facts, changes: Changes, options: Options, row: Row) -> Reas
 
 
 def logged_in_told(host: Facts, changes: Changes, options: Options, row: Row) -> Reasons:
-    who, what = _disturbed(host, changes, options, row)
+    who, event = _disturbed(host, changes, options, row)
     mode = options.get("nvidia_driver_logged_in_users", "refuse")
-    if not what or mode == "refuse":
+    if not event or mode == "refuse":
         return []
     hint = "the run waits for them" if mode == "wait" else "nvidia_driver_logged_in_users is ignore"
-    return [(f"people are logged in, and {what}: {who}", hint)]
+    return [(f"people are logged in, and {event}: {who}", hint)]
 
 
 def gpu_driver_window(host: Facts, _changes: Changes, _options: Options, row: Row) -> Reasons:

@@ -60,13 +60,13 @@ def secure_boot(context: Context) -> bool | None:
 
 def trusted(context: Context) -> list[bytes]:
     """The certificates, in DER, that modules may be signed with on this machine."""
-    found: list[bytes] = []
+    trusted_certificates: list[bytes] = []
     for pattern, attributes in LISTS:
         for path in context.glob(pattern):
             data = context.read_bytes(path)
             if data:
-                found.extend(certificates.of_lists(data[attributes:]))
-    return found
+                trusted_certificates.extend(certificates.of_lists(data[attributes:]))
+    return trusted_certificates
 
 
 def built_in(context: Context) -> list[str]:
@@ -74,11 +74,11 @@ def built_in(context: Context) -> list[str]:
 
     The machine's owner's and the firmware's are left out: trusted() has their certificates.
     """
-    known = trusted(context)
+    trusted_certificates = trusted(context)
     return [
         name
         for name, number in KEY.findall(context.read(KEYS) or "")
-        if not any(bytes.fromhex(number) in data for data in known)
+        if not any(bytes.fromhex(number) in data for data in trusted_certificates)
     ]
 
 
@@ -158,10 +158,10 @@ def verdict(context: Context, kernel: str, name: str) -> str | None:
     if not answers["sig_id"]:
         return UNSIGNED
     serial = answers["sig_key"].replace(":", "").lower().lstrip("0")
-    known = [certificates.serial(data).lstrip("0") for data in trusted(context)]
+    serials = [certificates.serial(data).lstrip("0") for data in trusted(context)]
     if not serial:
         return None
-    if serial in known or _by_the_kernel(context, kernel, name):
+    if serial in serials or _by_the_kernel(context, kernel, name):
         return TRUSTED
     return STRANGE
 
@@ -188,4 +188,4 @@ def verdicts(context: Context, kernels: list[str], name: str) -> dict[str, str |
 
 def refused(verdicts: dict[str, str | None]) -> dict[str, str]:
     """{kernel: UNSIGNED or STRANGE} of the modules that these kernels will not take. Pure."""
-    return {kernel: said for kernel, said in verdicts.items() if said in (UNSIGNED, STRANGE)}
+    return {kernel: trust for kernel, trust in verdicts.items() if trust in (UNSIGNED, STRANGE)}
