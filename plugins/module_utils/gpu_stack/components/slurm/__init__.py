@@ -54,9 +54,9 @@ def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
     """
     from . import jobs_first
 
-    found = jobs_first.survey(context, facts)
+    surveyed = jobs_first.survey(context, facts)
     if is_touched(changes, NAME):
         from . import obstacles
 
-        found["slurm"] = obstacles.survey(context, facts)
-    return found
+        surveyed["slurm"] = obstacles.survey(context, facts)
+    return surveyed

@@ -38,13 +38,15 @@ def why_not(context: Context, noted: dict[str, Any], staying: Sequence[str]) -> 
     controls, steps = bool(noted.get("settings")), at_work(context)
     if not steps and not (controls and records.parts(context)):
         return ""
-    found, unknown = jobs.at_work(context.run, "" if controls else name)
-    if not found and not steps:
+    active_jobs, unknown = jobs.at_work(context.run, "" if controls else name)
+    if not active_jobs and not steps:
         return ""
-    what = (
-        jobs.words(found) if found else f"{steps} job steps ({unknown or 'see scontrol listpids'})"
+    work = (
+        jobs.words(active_jobs)
+        if active_jobs
+        else f"{steps} job steps ({unknown or 'see scontrol listpids'})"
     )
-    return f"{what}: run again when they have ended; none is ever ended for you"
+    return f"{work}: run again when they have ended; none is ever ended for you"
 
 
 def at_work(context: Context) -> int:

@@ -40,8 +40,8 @@ def bring(host: dict[str, Any], cluster: str) -> None:
         records.note_written({paths.DBD_CONF: wished})
     services.start("slurmdbd", "slurmdbd" in records.unread(Context()))
     _until(["sacctmgr", "-n", "show", "cluster"], "slurmdbd")
-    known = run_program(["timeout", "20", "sacctmgr", "-n", "-P", "show", "cluster"]).out
-    if cluster not in [line.partition("|")[0] for line in known.splitlines()]:
+    clusters = run_program(["timeout", "20", "sacctmgr", "-n", "-P", "show", "cluster"]).out
+    if cluster not in [line.partition("|")[0] for line in clusters.splitlines()]:
         _until(["sacctmgr", "-i", "add", "cluster", cluster], "slurmdbd")
 
 

@@ -42,11 +42,11 @@ def _looked(params: dict[str, Any], _dry: bool) -> dict[str, Any]:
 
 def _begun(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     """Notes which packages were not there before, so that a removal takes these alone."""
-    known = records.noted(Context()).get("brought") or []
-    names = sorted({*known, *params["packages"]})
+    brought = records.noted(Context()).get("brought") or []
+    names = sorted({*brought, *params["packages"]})
     if not dry:
         records.note(brought=names)
-    return {"changed": names != known}
+    return {"changed": names != brought}
 
 
 def _controls(params: dict[str, Any], dry: bool) -> dict[str, Any]:

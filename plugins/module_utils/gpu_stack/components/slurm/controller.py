@@ -110,11 +110,11 @@ def _taken(name: str, given: Parts, former: Parts) -> list[dict[str, Any]]:
     What a host says of itself gets into the configuration of all: it is not believed.
     """
     mine = obstacles.version(run_program(["slurmctld", "-V"], 30).out)
-    places = {one.get("name"): one.get("address") for one in [*former, *given]}
+    places = {part.get("name"): part.get("address") for part in [*former, *given]}
     taken: list[dict[str, Any]] = []
-    for each in given:
-        part = {word: each[word] for word in each if word != "release"}
-        others = {places[other]: other for other in places if other != part.get("name")}
+    for entry in given:
+        part = {word: entry[word] for word in entry if word != "release"}
+        others = {places[host]: host for host in places if host != part.get("name")}
         fault = words.part(part)
         if fault is None and part["address"] in others:
             fault = (
@@ -124,7 +124,7 @@ def _taken(name: str, given: Parts, former: Parts) -> list[dict[str, Any]]:
                 )
             )
         if fault is None:
-            its = obstacles.version(str(each.get("release") or ""))
+            its = obstacles.version(str(entry.get("release") or ""))
             fault = obstacles.unserved(mine, its)
         if fault is None:
             taken.append(part)
@@ -196,18 +196,18 @@ def _refuse_to_end_jobs(
     nodes, gone = endangered(noted, wished, former, parts)
     if not (nodes or gone) or not services.is_active("slurmctld"):
         return
-    for what, names, option in (("node", nodes, ["-t", jobs.AT_WORK, "-w"]),
+    for kind, names, option in (("node", nodes, ["-t", jobs.AT_WORK, "-w"]),
                                 ("partition", gone, ["-p"])):  # fmt: skip
         if not names:
             continue
-        found, unknown = jobs.ask(run_program, *option, ",".join(sorted(names)))
+        active_jobs, unknown = jobs.ask(run_program, *option, ",".join(sorted(names)))
         if unknown:
             raise RefusalError(f"whether jobs would be ended can't be known: {unknown}")
-        if found:
+        if active_jobs:
             raise RefusalError(
                 "{0} {1} would change under {2}: run again when they have ended, or drain it "
                 "first; none is ever ended for you".format(
-                    what, ", ".join(sorted(names)), jobs.words(found)
+                    kind, ", ".join(sorted(names)), jobs.words(active_jobs)
                 )
             )
 

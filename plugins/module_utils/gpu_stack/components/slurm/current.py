@@ -70,14 +70,14 @@ def _other_files(
             wished[paths.DBD_CONF] = configuration.dbd_conf(noted["host"])
     if part is not None:
         wished.update(node.files(context, options, part))
-    found = {}
+    differing = {}
     for path in sorted(wished):
         text = context.read(path)
         if text != wished[path]:
-            found[path] = "absent" if text is None else "other content"
-    if paths.DBD_CONF in set(wished) - set(found) and not accounting.is_slurms(context):
-        found[paths.DBD_CONF] = "readable by others"
-    return found
+            differing[path] = "absent" if text is None else "other content"
+    if paths.DBD_CONF in set(wished) - set(differing) and not accounting.is_slurms(context):
+        differing[paths.DBD_CONF] = "readable by others"
+    return differing
 
 
 def _open_to_jobs(context: Context, part: dict[str, Any] | None) -> list[str]:
@@ -132,8 +132,8 @@ def differences(state: State, options: Options) -> list[tuple[str, Any, Any, str
 def _of_settings(
     item: str, noted: dict[str, Any], options: Options
 ) -> list[tuple[str, Any, Any, str]]:
-    wished, known = wishes.settings(options), noted["settings"]
-    names = [name for name in sorted(wished) if known.get(name) != wished[name]]
+    wished, noted_settings = wishes.settings(options), noted["settings"]
+    names = [name for name in sorted(wished) if noted_settings.get(name) != wished[name]]
     if wishes.host(options)["address"] != noted["host"]["address"]:
         names.append("address")
     if not names:
@@ -143,17 +143,17 @@ def _of_settings(
 
 def _of_part(state: State, others: list[Any]) -> list[tuple[str, Any, Any, str]]:
     """What of this node is not as slurmctld has it."""
-    noted, now, said = state["noted"]["part"], state["part"], state["said"]
+    noted, now, node_record = state["noted"]["part"], state["part"], state["said"]
     item = "node " + now["name"]
     if hardware.differs(noted, now):
         return [(item, hardware.words(noted), hardware.words(now), "the host has changed")]
-    if said is None:
+    if node_record is None:
         return []
-    if "error" in said:
+    if "error" in node_record:
         # What is wrong on this host itself is another line of the plan.
-        reason, _cure = nodes.why(said)
+        reason, _cure = nodes.why(node_record)
         return [] if others else [(item, "unknown", "registered", reason)]
-    other = nodes.unlike(said, noted)
-    if other:
-        return [(item, other, hardware.words(noted), "slurmctld has other words of it")]
+    difference = nodes.unlike(node_record, noted)
+    if difference:
+        return [(item, difference, hardware.words(noted), "slurmctld has other words of it")]
     return []

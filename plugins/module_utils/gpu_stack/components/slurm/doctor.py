@@ -176,8 +176,8 @@ def _state(facts: Facts) -> dict[str, Any]:
 
 def _said(facts: Facts) -> dict[str, Any]:
     """What slurmctld says of this node; {} where it was not asked."""
-    said: dict[str, Any] = _state(facts).get("said") or {}
-    return said
+    node_record: dict[str, Any] = _state(facts).get("said") or {}
+    return node_record
 
 
 def _node(facts: Facts) -> str:
@@ -187,8 +187,8 @@ def _node(facts: Facts) -> str:
 
 def _unwell(facts: Facts) -> bool:
     """Whether the journal's words are of now: a node that is well has had its troubles before."""
-    said, stopped = _said(facts), _state(facts).get("stopped") or []
-    return bool(stopped) or (bool(said) and not nodes.is_ready(said))
+    node_record, stopped = _said(facts), _state(facts).get("stopped") or []
+    return bool(stopped) or (bool(node_record) and not nodes.is_ready(node_record))
 
 
 def _journal(facts: Facts, case: str) -> Clues:
@@ -243,7 +243,7 @@ def slurm_gpus(facts: Facts) -> Clues:
     if "gres/gpu" in reason and words.kind_of(reason) is None:
         clues.append(clue("slurmctld: " + reason, **node))
     return clues + [
-        dict(found, words={**found["words"], **node}) for found in _journal(facts, "slurm-gpus")
+        dict(entry, words={**entry["words"], **node}) for entry in _journal(facts, "slurm-gpus")
     ]
 
 
@@ -268,13 +268,13 @@ def slurmd_stopped(facts: Facts) -> Clues:
 
 def slurm_drained(facts: Facts) -> Clues:
     """Clues of a drain by one of this program's checks; a run at work is no trouble."""
-    said = _said(facts)
-    kind = words.kind_of(said.get("reason"))
-    if kind is None or "DRAIN" not in said["marks"]:
+    node_record = _said(facts)
+    kind = words.kind_of(node_record.get("reason"))
+    if kind is None or "DRAIN" not in node_record["marks"]:
         return []
     if kind == words.RUN and facts["found"]["preflight"].get("running") is not None:
         return []
-    clues = [clue(said["reason"], next=NEXT[kind])]
+    clues = [clue(node_record["reason"], next=NEXT[kind])]
     if facts["slurm"]["drained"] and kind != words.RUN:
         clues.append(clue(f"{drain.NOTE}: a run that was cut off had the node for itself; no "
                           "health check takes it back before the next run"))  # fmt: skip
@@ -283,12 +283,12 @@ def slurm_drained(facts: Facts) -> Clues:
 
 def slurm_away(facts: Facts) -> Clues:
     """Clues of a node that takes no jobs for what no other case tells: somebody's own drain."""
-    said = _said(facts)
+    node_record = _said(facts)
     others = (CHECKS[case](facts) for case in CHECKS if case != "slurm-away")
-    if not said or nodes.is_ready(said) or any(others):
+    if not node_record or nodes.is_ready(node_record) or any(others):
         return []
-    wrong, cure = nodes.why(said)
-    by = ", by " + said["by"] if said.get("by") else ""
+    wrong, cure = nodes.why(node_record)
+    by = ", by " + node_record["by"] if node_record.get("by") else ""
     return [clue(f"slurmctld: {wrong}{by}", next=cure, node=_node(facts))]
 
 

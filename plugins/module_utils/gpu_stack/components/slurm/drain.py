@@ -58,11 +58,11 @@ def bring(context: Context, params: dict[str, Any], check_mode: bool) -> dict[st
     try:
         return dict(act(context, name, params, check_mode), node=name)
     except node.SilentError as error:
-        said = silence(str(error))
+        message = silence(str(error))
         if params["state"] == JUDGED:
             # A verdict stands whatever Slurm knows of it.
-            return {"changed": False, "node": name, "jobs": [], "said": said}
-        raise RefusalError("Slurm: " + said) from None
+            return {"changed": False, "node": name, "jobs": [], "said": message}
+        raise RefusalError("Slurm: " + message) from None
 
 
 def silence(why: str) -> str:
@@ -79,11 +79,11 @@ def node_of(context: Context) -> str | None:
 
 def noted(context: Context) -> dict[str, Any] | None:
     """What a run has drained here and not taken back; None without."""
-    found = mapping.of(context.read(NOTE))
-    if found is None:
+    note = mapping.of(context.read(NOTE))
+    if note is None:
         # A note that can't be read is one all the same.
         return {} if context.lstat(NOTE) is not None else None
-    return found
+    return note
 
 
 def _note(context: Context, content: dict[str, Any] | None) -> None:
@@ -100,13 +100,13 @@ def _judge(context: Context, name: str, params: dict[str, Any], check_mode: bool
         return {"changed": seen["drained"] != failed, "jobs": [], "said": ""}
     if failed:
         done = node.drain(name, words.ACCEPTANCE, params["reason"] or "failed", call)
-        said = "drained" if done["done"] else _already(done["seen"])
+        message = "drained" if done["done"] else _already(done["seen"])
     else:
         done = node.lift(name, words.ACCEPTANCE, call=call)
-        said = "taken back" if done["done"] else ""
-        if not said and done["seen"]["drained"]:
-            said = _already(done["seen"])
-    return {"changed": done["done"], "jobs": [], "said": said}
+        message = "taken back" if done["done"] else ""
+        if not message and done["seen"]["drained"]:
+            message = _already(done["seen"])
+    return {"changed": done["done"], "jobs": [], "said": message}
 
 
 def _already(seen: dict[str, Any]) -> str:
@@ -125,8 +125,8 @@ def _drain(context: Context, name: str, params: dict[str, Any], check_mode: bool
         content = {"format": 1, "node": name, "down": seen["down"], "at": int(time.time())}
         _note(context, content)
     done = node.drain(name, words.RUN, params["reason"], call)
-    said = "drained" if done["done"] else _already(done["seen"])
-    return dict(_jobs(name, call), changed=done["done"], said=said)
+    message = "drained" if done["done"] else _already(done["seen"])
+    return dict(_jobs(name, call), changed=done["done"], said=message)
 
 
 def _left(context: Context, name: str, _params: dict[str, Any], _check: bool) -> dict[str, Any]:
@@ -135,9 +135,9 @@ def _left(context: Context, name: str, _params: dict[str, Any], _check: bool) ->
 
 
 def _jobs(name: str, call: node.Call) -> dict[str, Any]:
-    found = node.jobs(name, call)
-    shown = [words.job(entry) for entry in found[:SHOWN]]
-    more = ["and {0} more".format(len(found) - SHOWN)] if len(found) > SHOWN else []
+    jobs = node.jobs(name, call)
+    shown = [words.job(entry) for entry in jobs[:SHOWN]]
+    more = ["and {0} more".format(len(jobs) - SHOWN)] if len(jobs) > SHOWN else []
     return {"jobs": shown + more}
 
 
@@ -152,17 +152,17 @@ def _resume(context: Context, name: str, _params: Any, check_mode: bool) -> dict
     done = node.lift(name, words.RUN, also_down=was_up, call=call)
     if note is not None:
         _note(context, None)
-    said = "taken back" if done["done"] else ""
+    message = "taken back" if done["done"] else ""
     if not done["done"] and done["seen"]["drained"]:
-        said = "stays drained: " + str(done["seen"]["reason"])
-    return {"changed": done["done"], "jobs": [], "said": said}
+        message = "stays drained: " + str(done["seen"]["reason"])
+    return {"changed": done["done"], "jobs": [], "said": message}
 
 
 def of_jobs(context: Context, pids: list[int], call: node.Call) -> dict[int, str]:
     """{pid: job} of those of these processes that are of a job of Slurm's."""
-    found = {pid: words.job_of(context.read("/proc/{0}/cgroup".format(pid)) or "") for pid in pids}
-    if None in found.values():
+    job_of = {pid: words.job_of(context.read("/proc/{0}/cgroup".format(pid)) or "") for pid in pids}
+    if None in job_of.values():
         code, out, _error = call(["scontrol", "listpids"], node.PATIENCE)
-        known = words.pids(out) if code == 0 else {}
-        found = {pid: job or known.get(pid) for pid, job in found.items()}
-    return {pid: job for pid, job in found.items() if job}
+        listed = words.pids(out) if code == 0 else {}
+        job_of = {pid: job or listed.get(pid) for pid, job in job_of.items()}
+    return {pid: job for pid, job in job_of.items() if job}

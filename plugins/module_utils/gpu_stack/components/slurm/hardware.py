@@ -68,7 +68,7 @@ def _processors(context: Context) -> tuple[int, int, int]:
             core = context.read(base + "core_id")
             if package is not None and core is not None:  # else it is offline
                 seen.append((package.strip(), core.strip()))
-    packages, cores, count = {one[0] for one in seen}, set(seen), len(seen)
+    packages, cores, count = {thread[0] for thread in seen}, set(seen), len(seen)
     even = packages and len(cores) % len(packages) == 0 and count % len(cores) == 0
     if not even:
         # Cores of several kinds: each thread counts as a core.
@@ -85,19 +85,19 @@ def type_of(model: str) -> str:
 
 def gpus(context: Context) -> list[dict[str, str]]:
     """[{type, file}] of the host's GPUs, in the order of their device files, there or not."""
-    found = []
+    cards = []
     for address in context.listdir(CARDS):
         text = context.read(f"{CARDS}/{address}/information") or ""
         model = re.search(r"^Model:\s+(.+?)\s*$", text, re.M)
         minor = re.search(r"^Device Minor:\s+(\d+)", text, re.M)
         if model and minor:
-            found.append((int(minor.group(1)), type_of(model.group(1))))
-    if not found and platform.simulated_gpu(context):
+            cards.append((int(minor.group(1)), type_of(model.group(1))))
+    if not cards and platform.simulated_gpu(context):
         # Nothing pretends to be a loaded driver; the files are the lab's.
         simulated = platform.os_release(context.read(platform.SIMULATED) or "")
         kind = type_of(simulated.get("name", ""))
-        found = [(gpu["index"], kind) for gpu in platform.gpus(context)]
-    return [{"type": kind, "file": f"/dev/nvidia{minor}"} for minor, kind in sorted(found)]
+        cards = [(gpu["index"], kind) for gpu in platform.gpus(context)]
+    return [{"type": kind, "file": f"/dev/nvidia{minor}"} for minor, kind in sorted(cards)]
 
 
 def gres(gpus: Sequence[dict[str, str]]) -> str:

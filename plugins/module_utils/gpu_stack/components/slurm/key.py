@@ -28,9 +28,9 @@ SIZE = 1024
 SMALLEST = 32
 
 
-def _must(answer: Result, what: str) -> str:
+def _must(answer: Result, prefix: str) -> str:
     if answer.rc:
-        raise RefusalError("{0}: {1}".format(what, (answer.err or answer.out).strip()[-400:]))
+        raise RefusalError("{0}: {1}".format(prefix, (answer.err or answer.out).strip()[-400:]))
     text: str = answer.out
     return text
 

@@ -34,13 +34,13 @@ def part(context: Context, options: Options) -> dict[str, Any]:
     """This host's part, as it is now: hardware.part's, and where some of the GPUs are not Slurm's
     `closed`, the device files that no job may open.
     """
-    found = hardware.part(context, wishes.host(options), options["slurm_memory_reserve"])
-    chosen = share.chosen(found["gpus"], options["slurm_gpus"])
-    closed = [gpu["file"] for gpu in found["gpus"] if gpu not in chosen]
-    found["gpus"] = [gpu for gpu in chosen if context.exists(gpu["file"])]
+    host_part = hardware.part(context, wishes.host(options), options["slurm_memory_reserve"])
+    chosen = share.chosen(host_part["gpus"], options["slurm_gpus"])
+    closed = [gpu["file"] for gpu in host_part["gpus"] if gpu not in chosen]
+    host_part["gpus"] = [gpu for gpu in chosen if context.exists(gpu["file"])]
     if closed:
-        found["closed"] = closed
-    return found
+        host_part["closed"] = closed
+    return host_part
 
 
 def files(context: Context, options: Options, own_part: dict[str, Any]) -> dict[str, str]:
@@ -78,9 +78,9 @@ def joined(options: Options, given: dict[str, Any]) -> bool:
     if "slurmd" in records.unread(context):
         services.systemctl("daemon-reload")
     # As the controller keeps it, which may differ a little from what this host has just said.
-    other = records.noted(context).get("part") != given["part"]
+    part_differs = records.noted(context).get("part") != given["part"]
     open_ones = jobs_devices.opened(hardware.closed(given["part"]))
-    done = bool("slurmd" in records.unread(context) or other or open_ones)
+    done = bool("slurmd" in records.unread(context) or part_differs or open_ones)
     stopped = not services.is_active("slurmd")
     services.start("slurmd", done)
     records.note(key=given["digest"], part=given["part"], cluster=options["slurm_cluster"])

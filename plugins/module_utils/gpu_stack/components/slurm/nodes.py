@@ -84,39 +84,41 @@ def parse(text: str) -> dict[str, Any]:
     }
 
 
-def unlike(said: dict[str, Any], part: dict[str, Any]) -> str:
+def unlike(node_record: dict[str, Any], part: dict[str, Any]) -> str:
     """How the controller's configuration of a node differs from its part; "" where it does not."""
     cpus = part["sockets"] * part["cores"] * part["threads"]
     wished = (cpus, part["memory"], hardware.gres(part["gpus"]))
-    known = (said["cpus"], said["memory"], said["gres"])
-    return "" if wished == known else "{0} CPUs, {1} MiB, {2}".format(*known)
+    configured = (node_record["cpus"], node_record["memory"], node_record["gres"])
+    return "" if wished == configured else "{0} CPUs, {1} MiB, {2}".format(*configured)
 
 
-def is_ready(said: dict[str, Any]) -> bool:
+def is_ready(node_record: dict[str, Any]) -> bool:
     """Whether the node takes jobs, or has some."""
-    if "error" in said or said["silent"] or said["state"] not in READY:
+    if "error" in node_record or node_record["silent"] or node_record["state"] not in READY:
         return False
-    return not any(mark.startswith(AWAY) for mark in said["marks"])
+    return not any(mark.startswith(AWAY) for mark in node_record["marks"])
 
 
-def is_drained(said: dict[str, Any]) -> bool:
+def is_drained(node_record: dict[str, Any]) -> bool:
     """Whether the node is well, and gets no job because somebody or a check has drained it."""
-    if "error" in said or said["silent"] or said["state"] not in READY:
+    if "error" in node_record or node_record["silent"] or node_record["state"] not in READY:
         return False
-    away = {mark for mark in said["marks"] if mark.startswith(AWAY)}
+    away = {mark for mark in node_record["marks"] if mark.startswith(AWAY)}
     return away == {"DRAIN"}
 
 
-def why(said: dict[str, Any]) -> tuple[str, str]:
+def why(node_record: dict[str, Any]) -> tuple[str, str]:
     """(what is wrong with a node that takes no jobs, what to do)."""
-    message = said.get("error") or said.get("reason") or ""
+    message = node_record.get("error") or node_record.get("reason") or ""
     for mark, words, cure in CURES:
         if mark in message:
             return f"{words} ({message})", cure
-    if "error" in said:
+    if "error" in node_record:
         return message, "`systemctl status slurmctld` on the controller, munge on both"
-    state = "+".join([said["state"].lower(), *(mark.lower() for mark in said["marks"])])
-    if said["silent"]:
+    state = "+".join(
+        [node_record["state"].lower(), *(mark.lower() for mark in node_record["marks"])]
+    )
+    if node_record["silent"]:
         return f"it is {state} and does not answer", CURES[4][2]
     resume = "scontrol update nodename=NAME state=resume, when that is cured"
     return f"it is {state}: {message or 'nobody said why'}", resume

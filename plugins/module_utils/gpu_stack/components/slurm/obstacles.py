@@ -55,9 +55,9 @@ def survey(context: Context, facts: Facts) -> dict[str, Any]:
 def _faults(context: Context) -> list[str]:
     """What is wrong with the options, also for what this host has."""
     options = context.options
-    found = wishes.faults(options)
-    if found or not wishes.computes(options):
-        return found
+    faults = wishes.faults(options)
+    if faults or not wishes.computes(options):
+        return faults
     why = hardware.reserved(context, options["slurm_memory_reserve"])
     return [why] if why else []
 

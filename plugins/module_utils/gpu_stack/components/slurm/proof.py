@@ -42,15 +42,15 @@ def prove(options: Options, patience: float) -> dict[str, Any]:
             raise RefusalError("slurmctld does not answer: " + services.complaint("slurmctld"))
         return {"node": "", "job": ""}
     _check_port(host["controller_address"], paths.CONTROLLER_PORT, "slurmctld's")
-    said = _ready(host["name"], patience)
-    difference = nodes.unlike(said, noted["part"])
+    node_record = _ready(host["name"], patience)
+    difference = nodes.unlike(node_record, noted["part"])
     if difference:
         raise RefusalError(f"slurmctld has other words of this host: {difference}")
-    words = "{0}, {1}".format(said["state"].lower(), said["gres"] or "no GPU")
-    if nodes.is_drained(said):
+    words = "{0}, {1}".format(node_record["state"].lower(), node_record["gres"] or "no GPU")
+    if nodes.is_drained(node_record):
         # An administrator's own, or until an acceptance is well, or this run over.
-        return {"node": words, "job": "was not tried: drained, {0}".format(said["reason"])}
-    return {"node": words, "job": _tried(said, noted["part"])}
+        return {"node": words, "job": "was not tried: drained, {0}".format(node_record["reason"])}
+    return {"node": words, "job": _tried(node_record, noted["part"])}
 
 
 def _check_port(address: str, port: int, whose: str) -> None:
@@ -66,31 +66,31 @@ def _check_port(address: str, port: int, whose: str) -> None:
 def _ready(name: str, patience: float) -> dict[str, Any]:
     until = time.time() + patience
     while True:
-        said = nodes.ask(run_program, name)
-        if nodes.is_ready(said) or nodes.is_drained(said):
-            return said
+        node_record = nodes.ask(run_program, name)
+        if nodes.is_ready(node_record) or nodes.is_drained(node_record):
+            return node_record
         if time.time() > until:
             break
         time.sleep(0.5)
-    wrong, cure = nodes.why(said)
+    wrong, cure = nodes.why(node_record)
     if not services.is_active("slurmd"):
         wrong = "slurmd does not run: " + (services.complaint("slurmd") or wrong)
     raise RefusalError(f"{name} takes no jobs: {wrong}. To do: {cure}")
 
 
-def _tried(said: dict[str, Any], part: dict[str, Any]) -> str:
+def _tried(node_record: dict[str, Any], part: dict[str, Any]) -> str:
     """What a job of a second on this node saw, in words."""
-    if not said["partitions"][0]:
+    if not node_record["partitions"][0]:
         return "was not tried: no partition of slurm_partitions has this node"
     files = [gpu["file"] for gpu in part["gpus"]]
     command = ["timeout", "60", "srun", "-Q", "-w", part["name"], "-n", "1", "-t", "1"]
-    command += ["-p", said["partitions"][0], "-J", "provision", "--immediate=20", "-D", "/"]
+    command += ["-p", node_record["partitions"][0], "-J", "provision", "--immediate=20", "-D", "/"]
     command += ["--gres=gpu:1"] if files else []
     closed = hardware.closed(part)
     answer = run_program([*command, "/usr/bin/python3", "-I", "-c", OPENS, *files, *closed])
     if answer.rc:
         message = (answer.err or answer.out).strip()[-400:]
-        if said["state"] != "IDLE" and any(word in message for word in BUSY):
+        if node_record["state"] != "IDLE" and any(word in message for word in BUSY):
             return "not tried: all that it has is at work"
         raise RefusalError("a job on {0} fails: {1}".format(part["name"], message))
     try:

@@ -31,12 +31,12 @@ def unread(context: Context) -> set[str]:
 
 def parts(context: Context) -> list[dict[str, Any]]:
     """The parts of the cluster's hosts, by their names; the controller alone has them."""
-    found = []
+    cluster_parts = []
     for name in context.listdir(paths.PARTS):
         part = mapping.of(context.read(f"{paths.PARTS}/{name}")) or {}
         if name == "{0}.json".format(part.get("name")):
-            found.append(part)
-    return found
+            cluster_parts.append(part)
+    return cluster_parts
 
 
 def digest(data: bytes | None) -> str | None:
@@ -101,9 +101,9 @@ def note(**values: Any) -> dict[str, Any]:
     from ...host.context import Context
 
     make_place()
-    known = dict(noted(Context()), **values)
-    put(paths.NOTED, _text(known), 0o600)
-    return known
+    merged = dict(noted(Context()), **values)
+    put(paths.NOTED, _text(merged), 0o600)
+    return merged
 
 
 def begin(*units: str) -> None:

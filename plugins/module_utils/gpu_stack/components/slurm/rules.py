@@ -28,13 +28,13 @@ def slurm_options(facts: Facts, _changes: Changes, _options: Options, _row: Row)
 
 
 def slurm_theirs(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
-    found = _seen(facts).get("theirs")
-    if not found:
+    theirs = _seen(facts).get("theirs")
+    if not theirs:
         return []
     return [
         (
             "a Slurm that this program did not bring is configured here: {0}".format(
-                ", ".join(found)
+                ", ".join(theirs)
             ),
             "leave it as it is (slurm_state: absent), or take it away by hand first; nothing of "
             "it is overwritten",

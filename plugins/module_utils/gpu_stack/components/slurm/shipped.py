@@ -16,7 +16,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/gpus.py": (
         0o644,
-        "9e14209180774452c67376670f154ae43450f31ddbe1d97a7dc642401698e2e9",
+        "1716936c5153b1834a066c5d7ad4e9f4199435d3c661c5e80344793780d46962",
     ),
     "/usr/local/lib/gpu-slurm/program/health.py": (
         0o644,
@@ -24,7 +24,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/job.py": (
         0o644,
-        "e1fafaf3bbc2831fe2822303265c1cb91514a24ecf96cfec01c6af68d1cd5956",
+        "12433f8d6017eb6d307aa44f7aaeb0e259da771ec4d0032191c7711789dae87a",
     ),
     "/usr/local/lib/gpu-slurm/program/jobs_devices.py": (
         0o644,
@@ -32,7 +32,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/node.py": (
         0o644,
-        "4096ded39470ef308e50edfa8ef4a91e582dee4d551d7b516cfdff18d47a4225",
+        "19e2621216bd15e7cca44c8f6b1e12dd3c09375df9753224d537085c119fb3b5",
     ),
     "/usr/local/lib/gpu-slurm/program/programs.py": (
         0o644,
@@ -40,7 +40,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/words.py": (
         0o644,
-        "22d79c32d4539803d672116e31c7a73f126cdf6b60ba5369dc3f4ce0e587a5f1",
+        "ff87da566f3371a9d1dc9d109531ef57530bc59f6db07e239c4682e2b940e909",
     ),
     "/usr/local/sbin/gpu-slurm-epilog": (
         0o755,

@@ -26,27 +26,27 @@ def is_wished(options: Options) -> bool:
 
 def faults(options: Options) -> list[str]:
     """What is wrong with the options, in words."""
-    found = [
+    messages = [
         f"slurm_{name}: {fault}"
         for name, read in READ
         for fault in [read(options["slurm_" + name])]
         if fault is not None
     ]
     mine = options.get("slurm_host") or {}
-    found += list(mine.get("faults") or [])
+    messages += list(mine.get("faults") or [])
     # Of the inventory too, and of no option: the host's name there, and ansible_host.
     for word, read in (("name", words.node), ("address", words.address)):
         fault = read(mine[word]) if mine.get(word) else None
         if fault is not None:
-            found.append(fault)
-    return found
+            messages.append(fault)
+    return messages
 
 
 def check(options: Options) -> None:
     """RefusalError with what is wrong."""
-    found = faults(options)
-    if found:
-        raise RefusalError("; ".join(found))
+    messages = faults(options)
+    if messages:
+        raise RefusalError("; ".join(messages))
 
 
 def host(options: Options) -> dict[str, Any]:

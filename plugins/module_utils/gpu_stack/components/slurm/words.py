@@ -23,8 +23,8 @@ def controller(value: Any) -> str | None:
 
 
 def node(value: Any) -> str | None:
-    known = isinstance(value, str) and patterns.NODE.fullmatch(value)
-    if known and value.lower() not in patterns.NO_NODES:
+    is_name = isinstance(value, str) and patterns.NODE.fullmatch(value)
+    if is_name and value.lower() not in patterns.NO_NODES:
         return None
     return f"{value!r} is no name of a host for Slurm; expected at most 63 letters, digits, . _ -"
 
@@ -70,8 +70,8 @@ def _partition(entry: Any) -> str | None:
         return f"{name!r} is no name of a partition"
     for word in sorted(entry):
         if word not in patterns.PARTITION_WORDS:
-            known = ", ".join(patterns.PARTITION_WORDS)
-            return f"{name}: {word} is no word of a partition; expected {known}"
+            accepted = ", ".join(patterns.PARTITION_WORDS)
+            return f"{name}: {word} is no word of a partition; expected {accepted}"
     for word in ("default_time", "max_time"):
         if word in entry and time(entry[word]):
             return f"{name}: {word}: {time(entry[word])}"
@@ -95,9 +95,9 @@ def _names(entry: dict[str, Any]) -> str | None:
         listed = entry.get(word, ["a"])
         if not isinstance(listed, list) or not listed:
             return f"{name}: {word} is {listed!r}; expected a list of names"
-        for each in listed:
-            if not isinstance(each, str) or not shape.fullmatch(each):
-                return f"{name}: {word}: {each!r} is no name"
+        for member in listed:
+            if not isinstance(member, str) or not shape.fullmatch(member):
+                return f"{name}: {word}: {member!r} is no name"
     return None
 
 

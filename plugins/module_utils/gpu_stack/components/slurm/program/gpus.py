@@ -54,8 +54,8 @@ def missing(gpus: Iterable[int], call: Call = programs.call) -> str | None:
     if code == UNASKED:
         return None
     if code:
-        said = [line for line in (out + "\n" + error).splitlines() if line.strip()]
-        return "the driver does not answer: " + (said[-1] if said else "status {0}".format(code))
+        lines = [line for line in (out + "\n" + error).splitlines() if line.strip()]
+        return "the driver does not answer: " + (lines[-1] if lines else "status {0}".format(code))
     lacking = sorted(set(gpus) - set(_listed(out).values()))
     if lacking:
         return "the driver lists no GPU " + ", ".join(map(str, lacking))
@@ -88,8 +88,8 @@ def silent(index: int, call: Call = programs.call) -> str | None:
     code, out, error = call(argv, SMI_PATIENCE)
     if code == UNASKED or (code == 0 and out.startswith(("GPU-", "MIG-"))):
         return None
-    said = [line for line in (out + "\n" + error).splitlines() if line.strip()]
-    words_of = said[-1] if said else "status {0}".format(code)
+    lines = [line for line in (out + "\n" + error).splitlines() if line.strip()]
+    words_of = lines[-1] if lines else "status {0}".format(code)
     return "GPU {0} does not answer: {1}".format(index, words_of)
 
 
@@ -99,10 +99,10 @@ def fatal_xid(fatal: Iterable[int], call: Call = programs.call) -> str | None:
     None as well where the log can't be read: an acceptance says so.
     """
     numbers = set(fatal)
-    found = [match for match in _XID.findall(_log(call)) if int(match[1]) in numbers]
-    if not found:
+    matches = [match for match in _XID.findall(_log(call)) if int(match[1]) in numbers]
+    if not matches:
         return None
-    return "GPU {0} has had Xid {1} since the host booted".format(*found[-1])
+    return "GPU {0} has had Xid {1} since the host booted".format(*matches[-1])
 
 
 def _log(call: Call) -> str:
@@ -131,17 +131,17 @@ def holders(gpus: Iterable[int], call: Call = programs.call) -> list[dict[str, A
         opened = {wanted[target] for target in _open(pid, wanted)}
         if opened:
             held.setdefault(pid, set()).update(opened)
-    found = []
+    processes = []
     for pid in sorted(held, key=int):
         entry = _process(pid, sorted(held[pid]))
         if entry is not None:
-            found.append(entry)
-    if any(entry["job"] is None for entry in found):
+            processes.append(entry)
+    if any(entry["job"] is None for entry in processes):
         code, out, _error = call(["scontrol", "listpids"], LIST_PATIENCE)
-        known = words.pids(out) if code == 0 else {}
-        for entry in found:
-            entry["job"] = entry["job"] or known.get(entry["pid"])
-    return found
+        job_of = words.pids(out) if code == 0 else {}
+        for entry in processes:
+            entry["job"] = entry["job"] or job_of.get(entry["pid"])
+    return processes
 
 
 def _computing(gpus: set[int], call: Call) -> dict[str, set[int]]:

@@ -23,12 +23,12 @@ def of_job(environment: Mapping[str, str], settings: dict[str, Any]) -> tuple[st
     (gres_gpu.c, epilog_set_env); a job's own variables don't get here.
     """
     job = environment.get("SLURM_JOB_ID", "")
-    known = settings.get("gpus") or []
+    device_numbers = settings.get("gpus") or []
     if "SLURM_JOB_GPUS" in environment:
         places = _numbers(environment["SLURM_JOB_GPUS"])
-        return job, [known[place] for place in places if place < len(known)]
+        return job, [device_numbers[place] for place in places if place < len(device_numbers)]
     files = _numbers(environment.get("CUDA_VISIBLE_DEVICES", ""))
-    return job, [number for number in files if number in known]
+    return job, [number for number in files if number in device_numbers]
 
 
 def _numbers(text: str) -> list[int]:

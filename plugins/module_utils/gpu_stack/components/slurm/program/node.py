@@ -38,10 +38,10 @@ def settings(path: str = SETTINGS) -> dict[str, Any] | None:
         if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.geteuid() or seen.st_mode & 0o022:
             return None
         try:
-            found = json.load(file)
+            content = json.load(file)
         except ValueError:
             return None
-    return found if isinstance(found, dict) and isinstance(found.get("node"), str) else None
+    return content if isinstance(content, dict) and isinstance(content.get("node"), str) else None
 
 
 def look(name: str, call: Call = programs.call) -> dict[str, Any]:

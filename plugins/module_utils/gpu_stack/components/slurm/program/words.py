@@ -59,8 +59,8 @@ def node(text: str) -> dict[str, Any] | None:
     if state is None:
         return None
     base, *flags = (part.rstrip("*~#!%$@^-") for part in state.group(1).split("+"))
-    found = _FIELD.search(text)
-    why, who = (found.group(1), found.group(2)) if found else (None, None)
+    match = _FIELD.search(text)
+    why, who = (match.group(1), match.group(2)) if match else (None, None)
     drained = "DRAIN" in flags
     return {
         "base": base,
@@ -104,9 +104,9 @@ def job_of(cgroup: str) -> str | None:
     """The job that a process is of, by its /proc/PID/cgroup; None where it is of none."""
     for line in cgroup.splitlines():
         path = line.split(":", 2)[-1]
-        found = None if _OF_OTHERS.search(path) else _CGROUP.search(path)
-        if found is not None:
-            return found.group(1)
+        match = None if _OF_OTHERS.search(path) else _CGROUP.search(path)
+        if match is not None:
+            return match.group(1)
     return None
 
 
