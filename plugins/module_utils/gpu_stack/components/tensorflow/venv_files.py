@@ -112,13 +112,13 @@ def foreign(venv: str) -> list[str]:
     than `venv_use.added`, which only names for the plan what would be kept: what this misses is
     deleted.
     """
-    known = locked(venv)
+    locked_wheels = locked(venv)
     # pip-*: of a pip that was killed
     added = {name for name in set(listed(venv)) - set(OWN) if not name.startswith("pip-")}
     owned: set[str] = set()
     for site in sites(venv):
-        if known is not None:
-            added |= {name for name, _version in installed(site)} - set(SEEDED) - set(known)
+        if locked_wheels is not None:
+            added |= {name for name, _version in installed(site)} - set(SEEDED) - set(locked_wheels)
         files = files_of_wheels(site)
         owned |= set(files)
         added |= {os.path.relpath(path, site) for path in files if edited(path, files[path])}

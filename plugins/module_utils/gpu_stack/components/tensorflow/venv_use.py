@@ -142,19 +142,19 @@ def added(context: Context, venv: str) -> list[str]:
         for name, versions in sorted(wheel_files.wheels(names).items())
         if name not in locked and name not in SEEDED
     ]
-    known: set[str] = set()
+    claimed: set[str] = set()
     programs: set[str] = set()
     for name in names:
         if name.endswith(".dist-info"):
             text = context.read(f"{site}/{name}/RECORD") or ""
-            known |= {line.split(",")[0].split("/")[0].strip('"') for line in text.splitlines()}
+            claimed |= {line.split(",")[0].split("/")[0].strip('"') for line in text.splitlines()}
             programs |= set(re.findall(r'(?m)^"?\.\./\.\./\.\./bin/([^",/]+)', text))
-    if not known:
+    if not claimed:
         return additions
     record = (".dist-info", ".egg-info", ".egg-link")
     additions += [
         name for name in names
-        if name not in known and not name.endswith(record) and name != "__pycache__"
+        if name not in claimed and not name.endswith(record) and name != "__pycache__"
         and not name.startswith("~")
     ]  # fmt: skip
     additions += [

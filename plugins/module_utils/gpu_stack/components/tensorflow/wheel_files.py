@@ -158,12 +158,12 @@ def _claims(context: Context, site: str, names: list[str]) -> dict[str, set[int 
 
 
 def _without_claimed(
-    context: Context, site: str, names: list[str], found: list[dict[str, str]]
+    context: Context, site: str, names: list[str], flawed_files: list[dict[str, str]]
 ) -> list[dict[str, str]]:
     """Those flaws that are not just another wheel's file of the same path."""
-    claims = _claims(context, site, names) if found else {}
+    claims = _claims(context, site, names) if flawed_files else {}
     left = []
-    for flaw in found:
+    for flaw in flawed_files:
         info = context.lstat(f"{site}/{flaw['path']}")
         if info is None or info.st_size not in claims.get(flaw["path"], ()):
             left.append(flaw)
@@ -185,7 +185,7 @@ def flaws(
         normalise(name[: -len(".dist-info")]): name for name in names if name.endswith(".dist-info")
     }
     sizes = sizes and not context.deep
-    found: list[dict[str, str]] = []
+    flawed_files: list[dict[str, str]] = []
     lost: list[dict[str, str]] = []
     for wheel in sorted(row.get("wheels") or {}):
         version = row["wheels"][wheel]
@@ -195,33 +195,35 @@ def flaws(
         text = context.read(f"{site}/{record}")
         fault = _record_fault(context.lstat(f"{site}/{record}"), text, since)
         if fault is not None:
-            found.append({"wheel": wheel, "path": record, "fault": fault})
+            flawed_files.append({"wheel": wheel, "path": record, "fault": fault})
             continue
         for path, fault in _faults(context, site, text or "", since, sizes):
             flaw = {"wheel": wheel, "path": path, "fault": fault}
-            (lost if sizes and ".so" not in path else found).append(flaw)
-    return found + _without_claimed(context, site, names, lost)
+            (lost if sizes and ".so" not in path else flawed_files).append(flaw)
+    return flawed_files + _without_claimed(context, site, names, lost)
 
 
-def _many(found: list[dict[str, str]]) -> tuple[str, str]:
+def _many(flawed_files: list[dict[str, str]]) -> tuple[str, str]:
     """("3 files: empty, missing", the reason with the first of them)."""
-    faults = {"of another size" if " instead" in flaw["fault"] else flaw["fault"] for flaw in found}
-    examples = ", ".join(flaw["path"] for flaw in found[:3])
-    return f"{len(found)} files: {', '.join(sorted(faults)[:3])}", f"for example {examples}"
+    faults = {
+        "of another size" if " instead" in flaw["fault"] else flaw["fault"] for flaw in flawed_files
+    }
+    examples = ", ".join(flaw["path"] for flaw in flawed_files[:3])
+    return f"{len(flawed_files)} files: {', '.join(sorted(faults)[:3])}", f"for example {examples}"
 
 
 def flaw_changes(
-    component: str, row: Row, found: list[dict[str, str]], repair: dict[str, Any]
+    component: str, row: Row, flawed_files: list[dict[str, str]], repair: dict[str, Any]
 ) -> Changes:
     """One change per file, per wheel where many of its files are wrong, or for many wheels."""
-    flawed = sorted({flaw["wheel"] for flaw in found})
+    flawed = sorted({flaw["wheel"] for flaw in flawed_files})
     if len(flawed) > MANY:
-        old, reason = _many(found)
+        old, reason = _many(flawed_files)
         item, to = f"files of {len(flawed)} wheels", "as their RECORDs say"
         return [change(component, item, old, to, reason, repair=repair)]
     changes = []
     for wheel in flawed:
-        its_flaws = [flaw for flaw in found if flaw["wheel"] == wheel]
+        its_flaws = [flaw for flaw in flawed_files if flaw["wheel"] == wheel]
         to = f"{wheel} {row['wheels'][wheel]}"
         if len(its_flaws) > MANY:
             old, reason = _many(its_flaws)
