@@ -34,8 +34,8 @@ def elsewhere(context: Context) -> list[list[str]]:
     answer = context.run(["apt-config", "shell", *_NAMES])
     if answer.rc != 0:
         return []
-    said = dict(word.split("=", 1) for word in shlex.split(answer.out) if "=" in word)
-    seen = {name: said.get(name.rpartition("::")[2], "").rstrip("/") for name in SOURCES}
+    settings = dict(word.split("=", 1) for word in shlex.split(answer.out) if "=" in word)
+    seen = {name: settings.get(name.rpartition("::")[2], "").rstrip("/") for name in SOURCES}
     strange = [name for name in SOURCES if seen[name] != SOURCES[name]]
     if not strange:
         return []
@@ -46,8 +46,8 @@ def elsewhere(context: Context) -> list[list[str]]:
 
 def of_environment(context: Context) -> str | None:
     """What the environment of logins names as apt's settings; None without a word of it."""
-    found = _VARIABLE.search(text_of(context, ENVIRONMENT))
-    return found and found.group(1)
+    match = _VARIABLE.search(text_of(context, ENVIRONMENT))
+    return match and match.group(1)
 
 
 def unread(facts: Facts, _changes: Changes, _options: Options, _row: Row | None) -> Reasons:

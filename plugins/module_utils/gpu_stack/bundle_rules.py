@@ -16,19 +16,23 @@ if TYPE_CHECKING:
 def look(context: Context) -> dict[str, Any] | None:
     """{place, lock, platforms}, or {message, hint} of one that can't be used; None without one."""
     try:
-        found = bundle.of_host(context)
+        host_bundle = bundle.of_host(context)
     except bundle.UnfitError as error:
         return {"message": str(error), "hint": error.hint}
-    return found and {"place": found.place, "lock": found.lock, "platforms": found.platforms}
+    return host_bundle and {
+        "place": host_bundle.place,
+        "lock": host_bundle.lock,
+        "platforms": host_bundle.platforms,
+    }
 
 
 def unfit(facts: Facts, _changes: Changes, _options: Options, _row: Row | None) -> Reasons:
-    found = facts["preflight"].get("bundle")
-    if not found:
+    host_bundle = facts["preflight"].get("bundle")
+    if not host_bundle:
         return []
-    if "message" in found:
-        return [(found["message"], found["hint"])]
-    error = bundle.misfit(found, facts["lock_digest"], facts["platform"])
+    if "message" in host_bundle:
+        return [(host_bundle["message"], host_bundle["hint"])]
+    error = bundle.misfit(host_bundle, facts["lock_digest"], facts["platform"])
     return [] if error is None else [(str(error), error.hint)]
 
 

@@ -23,11 +23,15 @@ def look(context: Context) -> dict[str, Any] | None:
     if not wish or context.options.get("gpu_bundle"):
         return None
     try:
-        found = cache.read(wish)
+        fleet_cache = cache.read(wish)
     except cache.UnfitError as error:
         direct = context.options.get(cache.FALLBACK) == DIRECT
         return {"message": str(error), "hint": error.hint, "goes_on": error.silent and direct}
-    return {"place": found.place, "lock": found.lock, "platforms": found.platforms}
+    return {
+        "place": fleet_cache.place,
+        "lock": fleet_cache.lock,
+        "platforms": fleet_cache.platforms,
+    }
 
 
 def unfit(facts: Facts, _changes: Changes, _options: Options, _row: Row | None) -> Reasons:

@@ -155,13 +155,13 @@ def run_in_progress(
     _options: Options,
     _row: Row | None,
 ) -> Reasons:
-    other = facts["preflight"].get("running")
-    if other is None or other.get("ended") or other.get("silent"):
+    other_run = facts["preflight"].get("running")
+    if other_run is None or other_run.get("ended") or other_run.get("silent"):
         return []
-    holder = other.get("holder")
+    holder = other_run.get("holder")
     return [
         (
-            "another run is at work on this host: " + running.who(other),
+            "another run is at work on this host: " + running.who(other_run),
             "wait until it has ended, then run again"
             + ("; if it is gone, end process {0} on this host".format(holder) if holder else ""),
         )
@@ -169,15 +169,17 @@ def run_in_progress(
 
 
 def run_cut_off(facts: Facts, _changes: Changes, _options: Options, _row: Row | None) -> Reasons:
-    other = facts["preflight"].get("running")
-    if other is None or not (other.get("ended") or other.get("silent")):
+    other_run = facts["preflight"].get("running")
+    if other_run is None or not (other_run.get("ended") or other_run.get("silent")):
         return []
-    what = other.get("finishing")
+    waits_for = other_run.get("finishing")
     return [
         (
             "a run was cut off here: {0}; {1}".format(
-                running.who(other),
-                "it waits for " + what if what else "nothing has been heard of it for a while",
+                running.who(other_run),
+                "it waits for " + waits_for
+                if waits_for
+                else "nothing has been heard of it for a while",
             ),
             "nothing to do: a run waits until what was left behind has ended",
         )

@@ -162,7 +162,7 @@ def no_row(lock: Any, wish: dict[str, Any] | None, facts: Facts) -> dict[str, An
     """The blocker of a host that the lock says nothing about."""
     rows = (lock or {}).get("rows") or []
     by_gpus = any("generations" in row for row in rows)
-    known = sorted(
+    row_words = sorted(
         "{0} with {1}{2}".format(
             platform.words(row["platform"]),
             _words(row["wish"]),
@@ -174,7 +174,9 @@ def no_row(lock: Any, wish: dict[str, Any] | None, facts: Facts) -> dict[str, An
     if by_gpus:
         names = " and ".join(gpu_models.generations(facts["gpus"]))
         here += " on {0} GPUs".format(names) if names else " on no GPU that is known"
-    message = "the lock has no row for {0}; it has: {1}".format(here, "; ".join(known) or "none")
+    message = "the lock has no row for {0}; it has: {1}".format(
+        here, "; ".join(row_words) or "none"
+    )
     hint = "run `provision lock` with this host's platform and wish in the inventory"
     return blocker("no-row", None, message, hint)
 

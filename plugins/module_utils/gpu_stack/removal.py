@@ -53,13 +53,13 @@ def ledger(context: Context, row: Any, record: dict[str, Any] | None) -> dict[st
     `record`: the receipt, or the mark of an unfinished run. Whose a package is, is decided before
     the first run touches the component, and kept until it is taken away.
     """
-    known = (record or {}).get("packages") or {}
+    recorded = (record or {}).get("packages") or {}
     result = {}
     for component in WITH_PACKAGES:
         name = component.NAME
         part = (row or {}).get(name)
         names = list(component.packages(part, context)) if part else []
-        entry = known.get(name)
+        entry = recorded.get(name)
         if entry is None and not names:
             continue
         if entry is None:

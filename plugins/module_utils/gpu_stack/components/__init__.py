@@ -184,16 +184,25 @@ def run_steps(components: tuple[Component, ...] = COMPONENTS) -> list[Step]:
     What is to be absent goes first, what needs others before these.
     """
     steps = [
-        Step(each.name, "remove", f"Take {each.name} away", each.name, "main", each.seconds)
-        for each in reversed(components)
-        if each.state
+        Step(
+            component.name,
+            "remove",
+            f"Take {component.name} away",
+            component.name,
+            "main",
+            component.seconds,
+        )
+        for component in reversed(components)
+        if component.state
     ]
     for component in components:
         name, seconds = component.name, component.seconds
-        for each in components:
-            if name in each.behind[:1]:
-                title = f"Begin {each.name} behind the others"
-                steps.append(Step(each.name, "begin", title, each.name, "begin", each.seconds))
+        for follower in components:
+            if name in follower.behind[:1]:
+                title = f"Begin {follower.name} behind the others"
+                steps.append(
+                    Step(follower.name, "begin", title, follower.name, "begin", follower.seconds)
+                )
         steps.append(Step(name, "bring", f"Bring {name} to its lock", name, "main", seconds))
         if component.beside:
             title = f"Bring {name} beside it"
@@ -214,7 +223,7 @@ def planned_steps(
 
     changed: components with something to do. absent: components that are to be absent.
     """
-    behind = {each.name: set(each.behind) for each in components}
+    behind = {component.name: set(component.behind) for component in components}
     return [
         step["name"]
         for step in run_steps(components)

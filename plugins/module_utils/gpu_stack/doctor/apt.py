@@ -182,7 +182,7 @@ def _unknown_key(facts: Facts, rotated: bool) -> list[dict[str, Any]]:
     """NVIDIA's entries whose signer apt doesn't know: with the former key, or with none."""
     clues = []
     # An entry beside one with the key contradicts it, which is a case of its own.
-    known = {
+    trusted = {
         (repository["uri"], repository["suite"])
         for repository in facts["keys"]
         if repository["signer"] in (repository["keys"] or {})
@@ -191,7 +191,7 @@ def _unknown_key(facts: Facts, rotated: bool) -> list[dict[str, Any]]:
         if (
             repository["signer"] is None
             or repository["keys"] is None
-            or (repository["uri"], repository["suite"]) in known
+            or (repository["uri"], repository["suite"]) in trusted
         ):
             continue
         old = repository["signer"] == keys.CUDA and keys.CUDA_OLD in repository["keys"]

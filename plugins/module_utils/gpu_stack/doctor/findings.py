@@ -164,13 +164,13 @@ def answer(
         # What a step writes stands in `fixes` alone: a report may be shown to others.
         components = entry["fix"].pop("components", [])
         entry["fix"] = {"components": components, "steps": sorted(entry["fix"])}
-    other = host_facts["preflight"].get("running")
+    other_run = host_facts["preflight"].get("running")
     return {
         "findings": findings,
         "fixes": steps,
         # Components are for a run to bring; the rest is what tasks/doctor_fix.yml can do.
         "fixable": any(steps[step] for step in steps if step != "components"),
-        "busy": running.who(other) if other is not None else "",
+        "busy": running.who(other_run) if other_run is not None else "",
         "locked": context.row is not None,
         "differences": len(changes),
         "notes": notes(host_facts),

@@ -94,9 +94,9 @@ def disguised(context: Context) -> list[dict[str, Any]]:
             seen.add(real)
             for name in context.listdir(directory):
                 path = directory + "/" + name
-                other = LIBRARY.match(name) and _other(context, path)
-                if other and not _owned(context, path):
-                    libraries.append({"path": path, "real": other})
+                real_name = LIBRARY.match(name) and _other(context, path)
+                if real_name and not _owned(context, path):
+                    libraries.append({"path": path, "real": real_name})
     return libraries
 
 
