@@ -73,12 +73,8 @@ def signed_by(context: Context, name: str, url: str) -> str | None:
     """The key that another source of this project's names for the address; None without one."""
     for entry in context.apt_entries:
         options = {key.lower(): value for key, value in entry["options"].items()}
-        is_another = _is_ours(entry["file"]) and entry["file"] != REPOSITORIES[name].own
-        if (
-            is_another
-            and options.get("signed-by")
-            and any(_same(uri, url) for uri in entry["uris"])
-        ):
+        elsewhere = _is_ours(entry["file"]) and entry["file"] != REPOSITORIES[name].own
+        if elsewhere and options.get("signed-by") and any(_same(uri, url) for uri in entry["uris"]):
             return str(options["signed-by"])
     return None
 
