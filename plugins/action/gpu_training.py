@@ -89,7 +89,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         if step == "reach":
             more["places"] = training.places(plan, worker, _looks(task_vars, plan["hosts"]))
         if step == "start":
-            # From now on there is something of this job, which a Ctrl-C is to end.
+            # From now on hosts may have begun the job: Ctrl-C has to stop it.
             training.say({"event": "starting"})
             try:
                 files = training.files(plan)
@@ -113,7 +113,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         """
         folder = _folder(task_vars, plan["job"])
         watch = Watch(self._display, folder, common["host"])
-        # Who has started the job sees all; who comes back, the last of it.
+        # All output for whoever starts the job; only its end for whoever comes back to it.
         offset = 0 if plan["action"] == "start" else -BEFORE
         since, silent = None, 0
         while True:

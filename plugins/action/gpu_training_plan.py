@@ -90,7 +90,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
 
 
 def _answers(task_vars: dict[str, Any], names: list[str], register: str) -> dict[str, Any]:
-    """{host: what the module said}, of the hosts that said something."""
+    """{host: what the module returned}, for the hosts that have an answer."""
     answers = {}
     for name in names:
         registered = task_vars["hostvars"].raw_get(name).get(register) or {}

@@ -37,10 +37,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
 
 
 def parts(task_vars: Mapping[str, Any], controller: str) -> list[dict[str, Any]]:
-    """What each host of this run has that asked the same controller, by the role's __slurm_asked.
+    """The part of each host of this play that asked this controller, with its Slurm's release.
 
-    With the release of its Slurm; no host speaks for another. The first of them gives the
-    controller all, so that slurmctld is restarted once.
+    They come from the role's __slurm_asked; a part under another host's name is left out. The first
+    host sends all parts to the controller, so that slurmctld is restarted once.
     """
     cluster_parts = []
     for name in task_vars.get("ansible_play_hosts") or []:

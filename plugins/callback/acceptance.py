@@ -64,7 +64,7 @@ class CallbackModule(Examination):  # type: ignore[misc]  # ansible has no types
         super().v2_runner_on_ok(result)
 
     def _judge(self, judged: dict[str, Any]) -> None:
-        """Takes what gpu_acceptance_judge says of all hosts into their verdicts."""
+        """Merges the findings of gpu_acceptance_judge into the hosts' verdicts."""
         for name in judged:
             entry = self._hosts.get(name)
             if entry is not None and entry["acceptance"] is not None:

@@ -16,8 +16,8 @@ SAID = "__slurm_said"
 def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """{name, address, controller_address, faults} of the host that the variables are of.
 
-    Of a controller that is to be none: {staying}, the hosts that are wished to stay its nodes. {}
-    of a host that has nothing to do with Slurm.
+    With `staying` where Slurm is to be removed: the hosts that are to stay nodes of this
+    controller. {} for a host that has nothing to do with Slurm.
     """
     if options.get("slurm_state") != "present" and not options.get("slurm_controller"):
         return {}
@@ -49,7 +49,7 @@ def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]
 
 
 def wish(its: Mapping[str, Any], option: str) -> Any:
-    """An option of another host: what the role has said of it in this play, or its inventory's."""
+    """An option of another host: as the role has set it in this play, else as the inventory has."""
     published = its.get(SAID) or {}
     return plain(published[option] if option in published else its.get(option, DEFAULTS[option]))
 

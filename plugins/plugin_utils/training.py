@@ -149,7 +149,7 @@ def started(
     names: Sequence[str],
     now: float,
 ) -> dict[str, Any]:
-    """What is asked where a job is to begin.
+    """The plan of a job that is to start. Raises AskedError.
 
     variables: the play's, templated. hosts: each host's own, in the order of the inventory.
     """
@@ -204,7 +204,7 @@ def asked(
     names: Sequence[str],
     now: float,
 ) -> dict[str, Any]:
-    """What is asked of these hosts. Raises AskedError."""
+    """The plan of what gpu_train_action asks of these hosts. Raises AskedError."""
     action = str(variables.get("gpu_train_action") or "start")
     if action not in ACTIONS:
         raise AskedError(f"gpu_train_action is {action}; expected one of {', '.join(ACTIONS)}")
@@ -227,9 +227,9 @@ def ports(plan: Mapping[str, Any], worker: int) -> list[int]:
 def places(
     plan: Mapping[str, Any], worker: int, looks: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Whom a worker must reach: [{host, address, port, any}]; any: as NCCL does, at any port.
+    """What a worker must reach: [{host, address, port, any}].
 
-    looks: what each host has said.
+    any: whether it is the port that the host's kernel chose, as those of NCCL are. looks: by host.
     """
     wild = judge.needs_any_port(looks, plan["communication"])
     endpoints = []

@@ -30,7 +30,7 @@ _VARIABLE = re.compile(r"^\s*(?:export\s+)?APT_CONFIG\s*=\s*[\"']?([^\"'\s#]+)",
 
 
 def elsewhere(context: Context) -> list[list[str]]:
-    """[[setting, where apt looks, the files that may say so]] of those that are not apt's own."""
+    """[[setting, its path, files that may set it]] of those that differ from apt's default."""
     answer = context.run(["apt-config", "shell", *_NAMES])
     if answer.rc != 0:
         return []
@@ -45,7 +45,7 @@ def elsewhere(context: Context) -> list[list[str]]:
 
 
 def of_environment(context: Context) -> str | None:
-    """What the environment of logins names as apt's settings; None without a word of it."""
+    """The APT_CONFIG of /etc/environment, which logins get; None without one."""
     match = _VARIABLE.search(text_of(context, ENVIRONMENT))
     return match and match.group(1)
 

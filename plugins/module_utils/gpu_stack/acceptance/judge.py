@@ -95,9 +95,9 @@ def _state(entry: dict[str, Any]) -> str:
 
 
 def _addressed(facts: dict[str, Any]) -> dict[str, Any]:
-    """NVML's answer, in which a lost card has the address that no other card of the bus has.
+    """NVML's answer, in which each lost card has one of the bus addresses that NVML does not name.
 
-    With it the names that the driver wrote into the kernel's log.
+    And what the driver wrote of the card at that address into the kernel's log.
     """
     nvml_addresses = {gpu.get("pci") for gpu in facts["nvml"]["gpus"]}
     free = [gpu for gpu in presence.here(facts) if gpu["pci"] not in nvml_addresses]

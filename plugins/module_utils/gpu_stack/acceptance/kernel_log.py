@@ -103,7 +103,7 @@ def xids(text: str) -> list[Xid]:
 
 
 def _once(events: list[tuple[Xid, bool]]) -> Iterator[Xid]:
-    """Leaves out a lost card that was logged without an Xid and is known from another message."""
+    """The Xids; a loss that was logged without one counts once a card, and not beside its Xid."""
     lost = {xid.address for xid, real in events if real and xid.number == FALLEN_OFF}
     for xid, real in events:
         if real or xid.address not in lost:

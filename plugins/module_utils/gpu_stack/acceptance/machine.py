@@ -70,15 +70,15 @@ def free(uuid: str) -> int | None:
 
 
 def strangers(context: Context, uuids: list[str]) -> dict[str, str]:
-    """{UUID: who computes there, in words} of these GPUs; programs of this process count for none.
+    """{UUID: who computes there, in words} of these GPUs; this process's own programs don't count.
 
-    Also that NVML does not say it.
+    Where NVML does not say who it is, the words say so.
     """
     pids_of = _strangers(context, uuids)
     pids = [pid for entry in pids_of.values() for pid in entry or []]
     if any(context.stat("/proc/{0}".format(pid)) is None for pid in pids):
-        # One of ours that has ended meanwhile has no parent any more to know it by. Where it is
-        # named again it is a process that can't be seen from here.
+        # A program of ours that has just ended has no parent left by which to recognise it. A
+        # process that NVML names again is one that can't be seen from here.
         time.sleep(SETTLED)
         pids_of = _strangers(context, uuids)
     at_work = {}

@@ -46,7 +46,7 @@ def _elsewhere(ends: list[str], bus: Collection[str]) -> int:
 
 
 def best_sets(ways: dict[str, str]) -> dict[str, list[int]]:
-    """{"2": [0, 1], ...}: the GPUs with the best ways between them, by how many are taken."""
+    """{"2": [0, 1], ...}: for each number of GPUs those with the fastest links between them."""
     indexes = sorted({int(index) for pair in ways for index in pair.split("-")})
     sets: dict[str, list[int]] = {}
     if len(indexes) > MOST:

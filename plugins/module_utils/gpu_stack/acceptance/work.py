@@ -188,7 +188,7 @@ class Watch:
         self.over = over
 
     def look(self, gpu: dict[str, Any], skipped: dict[str, str]) -> None:
-        """Adds those cards that are to be left alone from now on, before this one is loaded."""
+        """Adds to `skipped` the cards to leave alone from now on; called before `gpu` is loaded."""
         if self._strangers is not None:
             uuids = [card["uuid"] for card in self._gpus if not card["error"]]
             spare_all(self._gpus, skipped, self._strangers(uuids))
@@ -243,7 +243,7 @@ class Work:
         return index not in skipped
 
     def _late(self, whose: str, program: str, *, anytime: bool) -> bool:
-        """Whether it is too late to begin a program, which is kept in mind then."""
+        """Whether it is too late to begin a program; if so, it is noted in the answers' `late`."""
         if anytime or not self._watch.over():
             return False
         self._answers["late"].setdefault(whose, []).append(program)
@@ -252,7 +252,7 @@ class Work:
     def _on_each(
         self, work: Callable[[dict[str, Any]], None], one_by_one: bool | None = None
     ) -> None:
-        """Does it for all cards at once; one by one where stand-ins share a CPU."""
+        """Does `work` on all cards at once; one by one where stand-ins share a CPU."""
         threads = [threading.Thread(target=work, args=(gpu,)) for gpu in self._gpus]
         for thread in threads:
             thread.start()
@@ -275,7 +275,7 @@ class Work:
         anytime: bool = False,
         **given: Any,
     ) -> None:
-        """Asks a card, where it may be asked, and while there is time or at any time."""
+        """Runs a program on a usable card while time is left; `anytime`: however late."""
         if self._late(str(gpu["index"]), program, anytime=anytime) or not self._usable(gpu):
             return
         visible = NONE
@@ -339,7 +339,7 @@ class Work:
         )
 
     def _without_each(self) -> None:
-        """Trains on all cards but one, for each of them, where training on all names nobody.
+        """Trains without each card in turn, where training on all of them blames no single one.
 
         A card that spoils what all do together is found by leaving it out: of three cards these
         are the three pairs. Stand-ins are all one CPU.
@@ -370,7 +370,7 @@ class Work:
             self._answers["host"][program] = answer
 
     def _together(self, program: str, gpus: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """The answer of those of these cards that may be asked, with their order, or None."""
+        """The program's answer on the usable cards, with their order; None without any."""
         free = [gpu for gpu in gpus if self._usable(gpu)]
         if not free:
             return None

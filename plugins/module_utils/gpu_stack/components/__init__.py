@@ -181,7 +181,7 @@ class Step(dict):  # type: ignore[type-arg]  # Python 3.7 has no dict[str, objec
 def run_steps(components: tuple[Component, ...] = COMPONENTS) -> list[Step]:
     """All steps there are, in their order; a host does those that `planned_steps` names.
 
-    What is to be absent goes first, what needs others before these.
+    Removals come first, each component before those that it needs.
     """
     steps = [
         Step(

@@ -262,8 +262,8 @@ def misfit(
     platform: Mapping[str, Any],
     unfit: type[UnfitError] = UnfitError,
 ) -> UnfitError | None:
-    """Why what is {place, lock, platforms} is none for a host with this lock's digest and platform,
-    as an error of this kind; None where it is.
+    """Why a bundle or cache, {place, lock, platforms}, does not fit a host with this lock's digest
+    and this platform, as an error of the class `unfit`; None where it fits.
     """
     named = f"the {unfit.title} {origin['place'].replace('file://', '')}"
     if origin["lock"] != digest:

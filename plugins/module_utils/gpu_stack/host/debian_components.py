@@ -94,7 +94,7 @@ class Wish:
         return [suite + pocket for suite in self.suites for pocket in POCKETS]
 
     def wanting(self, all_targets: list[Target]) -> list[str]:
-        """The components that no source enables; of the mirror's alone where there is one."""
+        """The components that no source enables; with a mirror only its sources count."""
         if self.always:
             return self.components
         enabled = {
@@ -144,7 +144,7 @@ def targets() -> list[Target]:
 def refuse_lost_logins(context: Context, wish: Wish, all_targets: list[Target]) -> None:
     """RefusalError where a source that is repeated has a password that apt would lose.
 
-    apt takes the login of whoever names a repository first, and these stand behind ours.
+    apt takes the login from the file that names a repository first, and these come after ours.
     """
     files = {
         target.file
@@ -166,7 +166,7 @@ def refuse_lost_logins(context: Context, wish: Wish, all_targets: list[Target]) 
 
 
 def wished(context: Context, wish: Wish, all_targets: list[Target]) -> Iterator[Stanza]:
-    """The sources to write: of what the host takes main from, or of the mirror."""
+    """The sources to write: for the archives that the host takes main from, or for the mirror."""
     others = [target for target in all_targets if target.file != wish.path]
     default = {"Signed-By": wish.keyring}
     if wish.mirror:

@@ -34,7 +34,7 @@ def _is_number(value: Any) -> bool:
 def of_slurm(value: Any, count: int) -> list[int]:
     """The numbers of Slurm's GPUs on a host that has so many. Raises ValueError.
 
-    A number is of the last ones: workspaces that ask for a number begin with the first.
+    A count takes the last GPUs: workspaces that ask for a count get the first.
     """
     if value == ALL:
         return list(range(count))
@@ -51,7 +51,7 @@ def of_slurm(value: Any, count: int) -> list[int]:
 def chosen(gpus: Sequence[dict[str, str]], value: Any) -> list[dict[str, str]]:
     """Those of a host's GPUs, {type, file} each, that are Slurm's; what is not there is left out.
 
-    A rule of the preflight says it where that are fewer than are wished.
+    A preflight rule reports it where these are fewer than wished.
     """
     if value == ALL:
         return list(gpus)

@@ -56,7 +56,7 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _its(params: dict[str, Any]) -> Origin:
-    """Where this host takes everything from, by a bundle or the fleet's cache; RefusalError."""
+    """The Origin of this host's downloads, by a bundle or the fleet's cache; RefusalError."""
     context = Context()
     unfit = bundle.UnfitError if params["bundle"] else cache.UnfitError
     fallback = "" if params["bundle"] else params["fallback"]

@@ -41,11 +41,9 @@ FAILED = re.compile(r"^[EW]: .*Failed to fetch", re.M)
 
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """The result of the module; RefusalError where another apt is at work to the end."""
-    is_known = (
-        params["unless"] and apt_commands.run(["apt-cache", "show", *params["unless"]]).rc == 0
-    )
-    answer = nothing() if check_mode or is_known else fetch(params["suites"], params["wait"])
+    """The result of the module; RefusalError where another apt has the lock all the time."""
+    ready = params["unless"] and apt_commands.run(["apt-cache", "show", *params["unless"]]).rc == 0
+    answer = nothing() if check_mode or ready else fetch(params["suites"], params["wait"])
     if answer["locked"]:
         raise RefusalError(f"Another apt is at work. {answer['words']}", **answer)
     return dict(answer, changed=False)

@@ -70,7 +70,7 @@ def owner(context: Context, unit: str) -> str | None:
     """The number of the user whose supervisor the unit runs, or will start anew; None where it is
     over. Raises RefusalError where systemd does not say.
 
-    Of systemd's `is-active` a unit is over for the second until it starts anew.
+    `systemctl is-active` won't do: it calls a unit inactive in the second before it restarts.
     """
     show = ["systemctl", "show", "--property", "ActiveState", "--property", "User", unit]
     done = context.run(show)

@@ -87,7 +87,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def _serve(sockets: list[socket.socket], token: str) -> None:
-    """Greets who comes, until it is asked to end or nobody connects any more."""
+    """Greets each connection, until one asks it to end or none has come for LISTENS seconds."""
     greeting = (GREETING + token + "\n").encode("ascii")
     deadline = time.monotonic() + LONGEST
     while time.monotonic() < deadline:

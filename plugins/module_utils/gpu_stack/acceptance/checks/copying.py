@@ -51,7 +51,7 @@ def copies(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def exchange(card: dict[str, Any]) -> dict[str, Any]:
-    """It is not the one card that everything that arrives changed has come from or gone to."""
+    """It is not the one card that takes part in every copy that arrives changed."""
     answer, index = card["work"]["host"].get("copies"), card["work"]["index"]
     if card["work"]["skipped"]:
         return not_applicable("not loaded: {0}".format(card["work"]["skipped"]))

@@ -114,7 +114,7 @@ def _gpus(number: int) -> str:
 
 
 def _card(gpu: dict[str, Any], facts: dict[str, Any]) -> str:
-    """ "NVIDIA A100 (10de:20b0) at 0000:17:00.0, slot 4, GPU-8f2a..."; of NVML what it says."""
+    """ "NVIDIA A100 (10de:20b0) at 0000:17:00.0, slot 4, GPU-8f2a..."; name and UUID by NVML."""
     named = [entry for entry in facts["nvml"]["gpus"] if entry.get("pci") == gpu["pci"]]
     details: dict[str, Any] = named[0] if named else {}
     slot = "slot {0}".format(gpu["slot"]) if gpu["slot"] else None

@@ -72,7 +72,7 @@ class Rates:
                 self._fleet.setdefault(fleet_key, []).append(row["figure"]["value"])
 
     def judge(self, subject: Any, entry: dict[str, Any]) -> dict[str, Any] | None:
-        """The finding; None where no teacher has anything to say."""
+        """The finding; None where there is nothing to compare the figure with."""
         figure = entry["figure"]
         if figure["name"] in counters.LIMITS:
             return None

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The first verdict, with the better of each figure that both have; all else stays.
+    """The first verdict, with the better value of each figure that both tries measured.
 
-    What the second try found by itself is not taken: it was asked for its figures.
+    The second try's other findings are ignored: it was run for its figures.
     """
     again = {gpu["index"]: gpu for gpu in second["gpus"]}
     gpus = []

@@ -62,7 +62,7 @@ def prefix(row: Row) -> str:
 
 
 def newest_gcc(release: str) -> int:
-    """Major version of the newest gcc for nvcc of `release`; unknown ones as the one before."""
+    """Major version of the newest gcc for nvcc of `release`, or of the known release before it."""
     gcc_of = {_number(name): gcc for name, gcc in NEWEST_GCC.items()}
     earlier = [number for number in gcc_of if number <= _number(release)]
     return gcc_of[max(earlier, default=min(gcc_of))]

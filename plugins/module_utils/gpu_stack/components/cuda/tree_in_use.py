@@ -69,7 +69,7 @@ def _platforms_gcc() -> str:
 
 
 def profile_compiler(prefix: str) -> int:
-    """The major version of the gcc and g++ that nvcc's profile names; 0 where that is not whole."""
+    """The major version of the gcc and g++ that nvcc's profile names; 0 if missing or unequal."""
     place = f"{prefix}/host-compiler"
     line = f"compiler-bindir = {place}"
     text = Context().read(f"{prefix}/bin/nvcc.profile") or ""

@@ -88,10 +88,10 @@ def _token(name: str, given: str | None) -> None:
 
 
 def _swap(wish: dict[str, Any]) -> None:
-    """Starts a model in its other place, waits until it serves, leads there, and ends the former.
+    """Starts a model in its other slot, waits until it serves, routes there, and ends the former.
 
-    Where both have no room on a GPU the former is stopped first, and started again where the new
-    one does not come up.
+    Where both together don't fit on a GPU the former is stopped first, and started again if the
+    new one does not come up.
     """
     name, settings = wish["name"], wish["settings"]
     record = record_of(name)

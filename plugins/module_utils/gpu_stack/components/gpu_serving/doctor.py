@@ -241,7 +241,7 @@ def serving_door(facts: Facts) -> Clues:
 
 
 def _run_where_free(facts: Facts, _clues: Clues) -> dict[str, Any]:
-    """A run opens a port again; not one that somebody has."""
+    """A run opens the ports again, unless another program has one of them."""
     models = facts["served"].values()
     taken = [port for model in models for port in model["ports"].values() if port["programs"]]
     return {} if taken else {"components": [gpu_serving.NAME]}

@@ -33,11 +33,12 @@ def subnet(name: str = places.NETWORK) -> str | None:
 
 
 def made() -> str:
-    """The network's addresses; it is made where it is missing.
+    """The network's subnet; the network is created where it is missing.
 
-    docker gives a container an address only where the network's were named, and knows best which
-    are free: it is asked once for some, and given the same back. It is asked by another name: of a
-    network that a killed run has left nobody can tell whether its addresses were named.
+    docker gives a container a fixed address only if the network's subnet was named, and knows best
+    which is free: a first network without one shows its choice, which is named for the second. The
+    first has another name: of a network that a killed run has left nobody can tell whether its
+    subnet was named.
     """
     existing = subnet()
     if existing is not None:

@@ -37,7 +37,7 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _install(context: Context, names: dict[str, str], version: str, wait: int) -> list[str]:
-    """Installs {kernel: package}; what apt was asked for. RefusalError."""
+    """Installs {kernel: package}; returns what apt was asked for, name=version. RefusalError."""
     specs = built_modules.specs(context, list(names.values()), version)
     if len(specs) < len(names):
         package_lists.fetch((), wait)

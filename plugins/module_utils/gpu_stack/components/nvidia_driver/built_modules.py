@@ -63,7 +63,7 @@ def _has_lists(context: Context) -> bool:
 def specs(context: Context, names: list[str], driver: str) -> dict[str, str]:
     """{package: name=version} of the newest that is for this version of the driver.
 
-    An apt that has no lists yet is asked by the name alone.
+    Where apt has no lists yet, the package's name alone.
     """
     if not names:
         return {}
@@ -96,9 +96,9 @@ def lacking(context: Context, row: Row, scope: str) -> list[str]:
 
 
 def owned(context: Context, names: Iterable[str], kernels: Iterable[str]) -> dict[str, str]:
-    """{package: its version, "" without one} of all that this driver's modules come by here.
+    """{package: its version, "" without one} of all packages of this driver's modules here.
 
-    Also what the metapackages have brought for kernels since.
+    Also those that the metapackages have brought for newer kernels.
     """
     first = stem(names)
     objects = first.replace("-modules-", "-objects-")

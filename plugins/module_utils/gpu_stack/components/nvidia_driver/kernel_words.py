@@ -99,7 +99,7 @@ def _messages(log: str) -> list[str]:
 
 
 def last(log_lines: list[str], before: Collection[str] = ()) -> str:
-    """The last of these lines, of those that were not there before if there are such."""
+    """The last of these lines; only new ones count, if any are not in `before`."""
     earlier = set(before)
     new = [line for line in log_lines if line not in earlier] or log_lines
     return " / ".join(new[-MANY:])

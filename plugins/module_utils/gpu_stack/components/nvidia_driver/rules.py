@@ -49,7 +49,7 @@ def gpu_processes(host: Facts, changes: Changes, options: Options, row: Row) -> 
 
 
 def disturbs(changes: Changes, options: Options, row: Row) -> str:
-    """What whoever computes on a GPU would not outlive of these changes, in words; "" for nothing.
+    """Which of these changes would end programs that use a GPU, in words; "" for none.
 
     A missing hold or pin is restored without touching the driver that a job uses.
     """

@@ -107,7 +107,7 @@ def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
 def _taken(name: str, given: Parts, former: Parts) -> list[dict[str, Any]]:
     """Those of the given parts that can be nodes; RefusalError where that of `name` can't.
 
-    What a host says of itself gets into the configuration of all: it is not believed.
+    What a host says of itself gets into the configuration of all hosts, so it is validated.
     """
     mine = obstacles.version(run_program(["slurmctld", "-V"], 30).out)
     places = {part.get("name"): part.get("address") for part in [*former, *given]}

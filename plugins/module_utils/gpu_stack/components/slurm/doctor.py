@@ -186,7 +186,7 @@ def _node(facts: Facts) -> str:
 
 
 def _unwell(facts: Facts) -> bool:
-    """Whether the journal's words are of now: a node that is well has had its troubles before."""
+    """Whether the journal's messages count: those of a node that is ready now are of the past."""
     node_record, stopped = _said(facts), _state(facts).get("stopped") or []
     return bool(stopped) or (bool(node_record) and not nodes.is_ready(node_record))
 

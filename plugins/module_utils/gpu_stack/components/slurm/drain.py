@@ -81,7 +81,7 @@ def noted(context: Context) -> dict[str, Any] | None:
     """What a run has drained here and not taken back; None without."""
     note = mapping.of(context.read(NOTE))
     if note is None:
-        # A note that can't be read is one all the same.
+        # A note that can't be read still counts as one.
         return {} if context.lstat(NOTE) is not None else None
     return note
 
@@ -92,7 +92,7 @@ def _note(context: Context, content: dict[str, Any] | None) -> None:
 
 
 def _judge(context: Context, name: str, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Drains for a verdict `failed`; takes back for another what an acceptance has drained."""
+    """Drains the node for the verdict `failed`; for any other lifts an acceptance's drain."""
     call = asker(context.run)
     failed = params["verdict"] == FAILED
     if check_mode:
@@ -114,13 +114,13 @@ def _already(seen: dict[str, Any]) -> str:
 
 
 def _drain(context: Context, name: str, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Drains for a run; what jobs are still there."""
+    """Drains the node for a run; returns also the jobs that are still on it."""
     call = asker(context.run)
     seen = node.look(name, call)
     if check_mode:
         return dict(_jobs(name, call), changed=not seen["drained"], said="")
     before = noted(context)
-    # A run that was killed knew better how the node had been.
+    # The note of a run that was killed stays: it says how the node was before the drain.
     if seen["kind"] != words.RUN or not before:
         content = {"format": 1, "node": name, "down": seen["down"], "at": int(time.time())}
         _note(context, content)
@@ -142,7 +142,7 @@ def _jobs(name: str, call: node.Call) -> dict[str, Any]:
 
 
 def _resume(context: Context, name: str, _params: Any, check_mode: bool) -> dict[str, Any]:
-    """Takes back what a run has drained, this one or one that was killed, and forgets the note."""
+    """Lifts the drain of a run, this one or one that was killed, and removes its note."""
     call = asker(context.run)
     note = noted(context)
     if check_mode:
@@ -159,7 +159,7 @@ def _resume(context: Context, name: str, _params: Any, check_mode: bool) -> dict
 
 
 def of_jobs(context: Context, pids: list[int], call: node.Call) -> dict[int, str]:
-    """{pid: job} of those of these processes that are of a job of Slurm's."""
+    """{pid: number of its Slurm job} of those of these processes that belong to one."""
     job_of = {pid: words.job_of(context.read("/proc/{0}/cgroup".format(pid)) or "") for pid in pids}
     if None in job_of.values():
         code, out, _error = call(["scontrol", "listpids"], node.PATIENCE)

@@ -55,7 +55,7 @@ def files(context: Context, options: Options, own_part: dict[str, Any]) -> dict[
 
 
 def joined(options: Options, given: dict[str, Any]) -> bool:
-    """Makes this host a node; returns whether it was none, or another.
+    """Makes this host a node; returns whether anything had to be changed or started.
 
     given: {sealed, digest, now, asked, part} of its controller.
     """

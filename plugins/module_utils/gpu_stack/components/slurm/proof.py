@@ -48,7 +48,7 @@ def prove(options: Options, patience: float) -> dict[str, Any]:
         raise RefusalError(f"slurmctld has other words of this host: {difference}")
     words = "{0}, {1}".format(node_record["state"].lower(), node_record["gres"] or "no GPU")
     if nodes.is_drained(node_record):
-        # An administrator's own, or until an acceptance is well, or this run over.
+        # By an administrator, a failed acceptance, or this run.
         return {"node": words, "job": "was not tried: drained, {0}".format(node_record["reason"])}
     return {"node": words, "job": _tried(node_record, noted["part"])}
 
@@ -79,7 +79,7 @@ def _ready(name: str, patience: float) -> dict[str, Any]:
 
 
 def _tried(node_record: dict[str, Any], part: dict[str, Any]) -> str:
-    """What a job of a second on this node saw, in words."""
+    """Runs a short job on this node; returns which GPUs it could open, in words."""
     if not node_record["partitions"][0]:
         return "was not tried: no partition of slurm_partitions has this node"
     files = [gpu["file"] for gpu in part["gpus"]]

@@ -97,7 +97,7 @@ def make_place() -> None:
 
 
 def note(**values: Any) -> dict[str, Any]:
-    """Notes these values beside those that are noted."""
+    """Adds these values to those that are noted; returns all."""
     from ...host.context import Context
 
     make_place()

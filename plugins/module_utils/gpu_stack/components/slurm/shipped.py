@@ -24,7 +24,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/job.py": (
         0o644,
-        "12433f8d6017eb6d307aa44f7aaeb0e259da771ec4d0032191c7711789dae87a",
+        "396519bc3a2a8acc5c3afe4b733f6012786760d45f28ccc853195dd96944e8f8",
     ),
     "/usr/local/lib/gpu-slurm/program/jobs_devices.py": (
         0o644,
@@ -40,7 +40,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/words.py": (
         0o644,
-        "ff87da566f3371a9d1dc9d109531ef57530bc59f6db07e239c4682e2b940e909",
+        "079bee045b0e6c4b50fa80f8a2eb702b6478f60bd816db3ed4901af9dc2e77d3",
     ),
     "/usr/local/sbin/gpu-slurm-epilog": (
         0o755,

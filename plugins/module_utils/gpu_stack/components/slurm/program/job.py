@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def of_job(environment: Mapping[str, str], settings: dict[str, Any]) -> tuple[str, list[int]]:
     """(number of the job, its GPUs by the numbers of their device files), as slurmd says it.
 
-    Slurm counts the GPUs of gres.conf: the first of them is 0 to it, whatever its file. Before
-    21.08 it says no such count here, and the numbers of the files as CUDA_VISIBLE_DEVICES
-    (gres_gpu.c, epilog_set_env); a job's own variables don't get here.
+    SLURM_JOB_GPUS has places in gres.conf: its first GPU is 0, whatever its file. Before 21.08 it
+    is not set here, and CUDA_VISIBLE_DEVICES has the numbers of the files (gres_gpu.c,
+    epilog_set_env); a job's own variables don't get here.
     """
     job = environment.get("SLURM_JOB_ID", "")
     device_numbers = settings.get("gpus") or []

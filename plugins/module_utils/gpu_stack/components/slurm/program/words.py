@@ -53,7 +53,7 @@ def kind_of(text: str | None) -> str | None:
 def node(text: str) -> dict[str, Any] | None:
     """{base, flags, drained, down, reason, by, kind} of `scontrol show node NAME`; None without.
 
-    kind: which of us has drained it, None where somebody else has or nobody.
+    kind: which of our programs has drained it; None where none has.
     """
     state = _STATE.search(text)
     if state is None:
