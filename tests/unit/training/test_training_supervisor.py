@@ -293,7 +293,30 @@ def test_a_backup_replaces_the_former_one_whole(tmp_path: Path) -> None:
     backup.pack(str(tmp_path / "chief"), str(tmp_path / "a.tar"))
     backup.unpack(str(tmp_path / "a.tar"), str(tmp_path / "other"))
     assert [path.name for path in (tmp_path / "other/backup").iterdir()] == ["new"]
-    shutil.rmtree(tmp_path / "chief/backup")
+
+
+@pytest.mark.parametrize("lost", ["no folder", "no file in it"])
+def test_where_worker_0_has_lost_its_backup_the_others_keep_theirs(
+    tmp_path: Path, lost: str
+) -> None:
+    """Its disk is new, as after a reinstall: theirs is the last copy of days of training."""
+    for name in ("chief", "other"):
+        (tmp_path / name).mkdir()
+    if lost == "no file in it":
+        (tmp_path / "chief/backup").mkdir()
+    for number in ("", ".1"):
+        (tmp_path / "other/backup/epoch").mkdir(parents=True)
+        (tmp_path / "other/backup/epoch/weights").write_text(f"7{number}")
+        backup.pack(str(tmp_path / "chief"), str(tmp_path / "a.tar"))
+        backup.unpack(str(tmp_path / "a.tar"), str(tmp_path / "other"))
+        kept = tmp_path / f"other/backup.former{number}/epoch/weights"
+        assert kept.read_text() == f"7{number}"
+        assert not (tmp_path / "other/backup/epoch").exists()
+
+
+def test_where_nobody_has_a_backup_nothing_is_put_aside(tmp_path: Path) -> None:
+    (tmp_path / "chief").mkdir()
+    (tmp_path / "other/backup").mkdir(parents=True)
     backup.pack(str(tmp_path / "chief"), str(tmp_path / "a.tar"))
     backup.unpack(str(tmp_path / "a.tar"), str(tmp_path / "other"))
     assert list((tmp_path / "other").iterdir()) == []

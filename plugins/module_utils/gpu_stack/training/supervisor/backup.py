@@ -12,6 +12,9 @@ import shutil
 import tarfile
 
 FOLDER = "backup"
+# What a worker has where worker 0 has no backup: worker 0's disk may have been lost, and this is
+# the last copy then.
+FORMER = "backup.former"
 
 
 def pack(work: str, target: str) -> None:
@@ -29,7 +32,10 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def unpack(archive: str, work: str) -> None:
-    """Replaces the folder in `work` by the archive's. Raises tarfile.TarError, OSError."""
+    """Replaces the folder in `work` by the archive's. Raises tarfile.TarError, OSError.
+
+    Where the archive has no file, a folder that has some is kept as FORMER.
+    """
     fresh = os.path.join(work, "." + FOLDER + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     os.mkdir(fresh)
@@ -48,7 +54,22 @@ def unpack(archive: str, work: str) -> None:
                 with source, open(path, "wb") as file:
                     shutil.copyfileobj(source, file)
     folder = os.path.join(work, FOLDER)
+    if _has_files(folder) and not _has_files(os.path.join(fresh, FOLDER)):
+        _put_aside(folder, os.path.join(work, FORMER))
     shutil.rmtree(folder, ignore_errors=True)
     if os.path.isdir(os.path.join(fresh, FOLDER)):
         os.rename(os.path.join(fresh, FOLDER), folder)
     shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _has_files(folder: str) -> bool:
+    return any(files for _path, _folders, files in os.walk(folder))
+
+
+def _put_aside(folder: str, former: str) -> None:
+    """Renames a folder to `former`, or to that with the first number that is free."""
+    name, number = former, 0
+    while os.path.lexists(name):
+        number += 1
+        name = "{0}.{1}".format(former, number)
+    os.rename(folder, name)
