@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from gpu_stack.components.gpu_workspace import image_build
 from gpu_stack.components.gpu_workspace.program import places
-from test_workspaces_program import stand_in
+from workspace_machine import stand_in
 
 from tests import host_tree
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from gpu_stack.components.gpu_workspace import bring, current, homes, obstacles, running_host, uids
 from gpu_stack.components.gpu_workspace.program import command, people_list, places
-from test_workspaces_program import ADA, BOB, Machine, person, stand_in, wish
+from workspace_machine import ADA, BOB, Machine, person, stand_in, wish
 
 USERS = "/var/lib/gpu-workspace/users.json"
 HOMES = "/srv/homes"

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from gpu_stack.components.gpu_workspace import images, installed, parameters, service, shipped
 from gpu_stack.components.gpu_workspace.program import docker, places
-from test_workspaces_program import ADA, HASHED, IMAGE, KEY, SECRET, Machine, person, stand_in, wish
+from workspace_machine import ADA, HASHED, IMAGE, KEY, SECRET, Machine, person, stand_in, wish
 
 from tests.collection import NAME, ROOT, altered
 
