@@ -13,7 +13,7 @@ from gpu_stack.components.gpu_serving import door_files, places
 from gpu_stack.host.context import Result
 
 if TYPE_CHECKING:
-    from test_stack_doctor import Patient
+    from doctor_patient import Patient
 
 ADDRESS = "172.30.0.2"
 ENTRY = {"name": "mnist", "models": "/srv/models/mnist", "gpus": [0], "port": 8501}
@@ -118,7 +118,7 @@ def door(host: Patient) -> None:
     host.remove(places.DOOR_PATHS)
 
 
-# As BROKEN of test_stack_doctor.py.
+# As BROKEN of doctor_cases.py.
 BROKEN: dict[str, tuple[Callable[[Patient], None], str, str]] = {
     "serving-restarts": (restarts, "begun again 12 times, and ended with status 137", "-mnist.a"),
     "serving-unavailable": (unavailable, "Could not find SavedModel", "ls -l /srv/models/mnist"),

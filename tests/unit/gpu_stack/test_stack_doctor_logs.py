@@ -1,0 +1,103 @@
+"""The doctor's cases in the words of programs: in logs, and on a host."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import doctor_logs
+import pytest
+from doctor_cases import HISTORY, build_log, nouveau_loaded
+from doctor_patient import DRIVER, Patient, patient
+from gpu_stack.doctor import findings
+from gpu_stack.doctor.case import Case
+from gpu_stack.host.context import Result
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Patient:
+    return patient(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("case", "text"), [(case, text) for case, texts in doctor_logs.LOGS.items() for text in texts]
+)
+def test_a_log_names_its_case(case: str, text: str) -> None:
+    assert [entry["id"] for entry in findings.read_log("before\n" + text + "after\n")] == [case]
+
+
+@pytest.mark.parametrize("case", [case for case in findings.CASES if case.says])
+def test_every_sentence_is_one_that_was_seen(case: Case) -> None:
+    texts = doctor_logs.LOGS[case.id]
+    for pattern in case.says:
+        assert any(re.search(pattern, text, re.I) for text in texts), pattern
+
+
+@pytest.mark.parametrize("text", doctor_logs.HARMLESS)
+def test_what_programs_say_on_a_good_day_is_no_finding(text: str) -> None:
+    assert findings.read_log(text) == []
+
+
+def test_a_line_of_a_megabyte_is_read_too() -> None:
+    """A pattern that can begin anywhere would take hours over it."""
+    line = "x" * 500_000 + ' "AttributeError: _ARRAY_API not found" ' + "/y.c.h:" * 70_000
+    (found,) = findings.read_log(line)
+    assert found["id"] == "numpy-2"
+    assert "_ARRAY_API not found" in found["evidence"][0]
+    assert len(found["evidence"][0]) < 400
+
+
+def test_of_a_list_of_packages_the_transitional_one_is_reported() -> None:
+    """What `apt-cache search nvidia-driver` prints; the one before it is as its name says."""
+    (found,) = findings.read_log(
+        "nvidia-driver-390 - NVIDIA driver metapackage\n"
+        "nvidia-driver-418 - Transitional package for nvidia-driver-430\n"
+    )
+    assert found["commands"][0] == "apt-cache policy nvidia-driver-418"
+
+
+def test_the_compilers_line_and_the_kernel_are_reported() -> None:
+    (found,) = findings.read_log(doctor_logs.COMPILER)
+    assert "unrecognized command-line option" in found["evidence"][0]
+    assert found["commands"][0] == "sudo apt-get install gcc-12"
+
+
+def test_an_unattended_upgrade_is_named_as_the_mismatchs_reason(host: Patient) -> None:
+    host.write("/sys/module/nvidia/version", "460.73.01\n")
+    host.write("/var/log/apt/history.log", HISTORY.replace("460.80-0", DRIVER + "-0"))
+    evidence = host.found()["driver-mismatch"]["evidence"]
+    assert "unattended-upgrades moved libnvidia-common-460 from 460.73.01" in evidence[1]
+    assert "2021-06-10" in evidence[1]
+
+
+def test_what_programs_on_the_host_say_is_evidence(host: Patient) -> None:
+    said = Result(255, "Failed to initialize NVML: Driver/library version mismatch\n", "")
+    host.answers["nvidia-smi"] = said
+    log = "W dso_loader.cc:64] Could not load dynamic library 'libcufft.so.10'; dlerror: no\n"
+    host.answers["python"] = Result(0, "", log)
+    host.answers["apt-get"] = Result(100, "", "E: Unmet dependencies. Try ...\n")
+    found = host.found()
+    assert list(found) == ["driver-mismatch", "held-broken", "cuda-libraries"]
+    assert found["driver-mismatch"]["evidence"][0].startswith("nvidia-smi: Failed to initialize")
+    assert found["held-broken"]["evidence"][0].startswith("apt-get check: E: Unmet")
+    assert found["cuda-libraries"]["evidence"][0].startswith("TensorFlow: W dso_loader")
+
+
+def test_a_log_on_the_host_is_read_when_it_is_named(host: Patient) -> None:
+    host.write("/var/log/jupyter.log", "x\n" * 200_000 + "AttributeError: _ARRAY_API not found\n")
+    assert host.found() == {}
+    assert list(host.found(logs=["/var/log/jupyter.log", "/not/there"])) == ["numpy-2"]
+
+
+def test_silence_of_the_driver_is_reported_where_no_reason_is(host: Patient) -> None:
+    silent = doctor_logs.LOGS["driver-silent"][0]
+    host.answers["nvidia-smi"] = Result(9, silent, "")
+    assert list(host.found()) == ["driver-silent"]
+    nouveau_loaded(host)
+    assert list(host.found()) == ["nouveau-loaded"]
+
+
+def test_a_build_log_of_a_module_that_is_there_says_nothing(host: Patient) -> None:
+    build_log(host, doctor_logs.GPL)
+    host.write("/lib/modules/6.1.0-18-amd64/updates/dkms/nvidia.ko.xz", "")
+    assert host.found() == {}
