@@ -47,7 +47,9 @@ def commands() -> list[str]:
 def test_the_list_of_commands_cuts_no_sentence_off() -> None:
     """What `provision --help` has room for on a terminal of 80 columns."""
     shown = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
-    cut = [name for name, one in shown.items() if one.get_short_help_str(66).endswith("...")]
+    cut = [
+        name for name, command in shown.items() if command.get_short_help_str(66).endswith("...")
+    ]
     assert cut == []
 
 

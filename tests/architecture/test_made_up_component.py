@@ -125,9 +125,9 @@ def test_a_locked_one_is_wished_for_chosen_and_locked(copy: Path, tmp_path: Path
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    name, told, part, refused, without = json.loads(done.stdout)
+    name, reasons, part, refused, without = json.loads(done.stdout)
     assert "-motto1.0-" in name
-    assert told == ["1.0 was wished"]
+    assert reasons == ["1.0 was wished"]
     assert part == {"version": "1.0", "text": "Slowly"}
     assert refused[0] == "no motto 3.0 in the catalog"
     assert refused[1].startswith("motto: 1.0 can't be had on Debian 12")

@@ -199,9 +199,11 @@ def test_a_missing_configuration_file_is_named_an_edited_one_is_the_administrato
 def test_many_flaws_of_a_package_are_one_item(tree: Tree) -> None:
     for path in tree.files:
         (tree.root / path.lstrip("/")).unlink()
-    [one] = package_files.flaw_changes("cuda", package_files.flaws(tree.context(deep=True), [NAME]))
-    assert (one["item"], one["from"]) == (f"{NAME} files", "7 files: missing")
-    assert one["repair"] == {"cuda_reinstall": [NAME]}
+    [change] = package_files.flaw_changes(
+        "cuda", package_files.flaws(tree.context(deep=True), [NAME])
+    )
+    assert (change["item"], change["from"]) == (f"{NAME} files", "7 files: missing")
+    assert change["repair"] == {"cuda_reinstall": [NAME]}
 
 
 def test_the_journal_of_a_killed_dpkg_is_read_after_its_status(tree: Tree) -> None:

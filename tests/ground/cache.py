@@ -27,8 +27,8 @@ def kept(
     for recipe in recipes:
         # Not the bytes: a comment must not cost minutes.
         digest.update(ast.dump(ast.parse(Path(recipe).read_text("utf-8"))).encode())
-    for one in inputs:
-        digest.update(repr(one).encode())
+    for value in inputs:
+        digest.update(repr(value).encode())
     top = debian.directory()
     place = top / f"{name}-{digest.hexdigest()[:12]}"
     with locked(top / f"{name}.lock"):

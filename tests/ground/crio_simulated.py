@@ -95,12 +95,12 @@ def merged(config: str | None, place: str) -> dict[str, Any]:
     for path in ([config] if config else []) + (walked(place) if os.path.isdir(place) else []):
         try:
             with open(path, encoding="utf-8") as file:
-                told = tomllib.loads(file.read())
+                configuration = tomllib.loads(file.read())
         except FileNotFoundError as error:
             fail(f"update config from file: {error}")
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             fail(f"update config from path: unable to decode configuration {path}: toml: {error}")
-        crio = told.get("crio", {})
+        crio = configuration.get("crio", {})
         for table in made["tables"]:
             mine = crio if table == "crio" else crio.get(table.split(".")[1], {})
             made["tables"][table].update(
@@ -119,7 +119,7 @@ def merged(config: str | None, place: str) -> dict[str, Any]:
 def pair(sign: str, key: str, value: Any) -> str:
     """A line of the printed configuration; a list has a line for each value."""
     if isinstance(value, list):
-        rest = "".join(f"{sign}\t{json.dumps(one)},\n" for one in value)
+        rest = "".join(f"{sign}\t{json.dumps(entry)},\n" for entry in value)
         return f"{sign}{key} = [\n{rest}{sign}]\n"
     return f"{sign}{key} = {json.dumps(value)}\n"
 
@@ -144,37 +144,41 @@ def printed(made: dict[str, Any], *, whole: bool = False) -> str:
     return out
 
 
-def handler(sign: str, name: str, one: dict[str, Any]) -> str:
+def handler(sign: str, name: str, runtime: dict[str, Any]) -> str:
     """A runtime's table."""
     out = f"\n{sign}[crio.runtime.runtimes.{name}]\n"
     for key in (*WORDS, *MORE):
-        out += pair(sign, key, one.get(key, ""))
-    out += pair(sign, "monitor_env", one["monitor_env"]) if one.get("monitor_env") else sign + "\n"
-    annotations = one.get("allowed_annotations")
+        out += pair(sign, key, runtime.get(key, ""))
+    out += (
+        pair(sign, "monitor_env", runtime["monitor_env"])
+        if runtime.get("monitor_env")
+        else sign + "\n"
+    )
+    annotations = runtime.get("allowed_annotations")
     out += pair(sign, "allowed_annotations", annotations) if annotations else "\n"
-    value = one.get("privileged_without_host_devices", False)
+    value = runtime.get("privileged_without_host_devices", False)
     return out + pair(sign, "privileged_without_host_devices", value) + "\n\n"
 
 
 def proven(made: dict[str, Any]) -> dict[str, Any]:
     """The runtimes that a daemon starts with."""
     kept: dict[str, Any] = {}
-    for name, one in made["runtimes"].items():
-        path = one.get("runtime_path") or shutil.which(name)
+    for name, runtime in made["runtimes"].items():
+        path = runtime.get("runtime_path") or shutil.which(name)
         if not path or not os.path.exists(path):
             said = f'invalid runtime_path for runtime "{name}": stat {path}: no such file'
             if name == made["tables"]["crio.runtime"]["default_runtime"]:
                 fail(said)
             sys.stderr.write(f'Runtime handler "{name}" is being ignored due to: {said}\n')
             continue
-        monitor = made["tables"]["crio.runtime"]["conmon"] or one.get("monitor_path")
+        monitor = made["tables"]["crio.runtime"]["conmon"] or runtime.get("monitor_path")
         monitor = monitor or shutil.which("conmon")
         if not monitor or not os.path.exists(monitor):
             fail(
                 f"failed to translate monitor fields for runtime {name}: "
                 'exec: "conmon": executable file not found in $PATH'
             )
-        kept[name] = {**one, "runtime_path": path, "monitor_path": monitor}
+        kept[name] = {**runtime, "runtime_path": path, "monitor_path": monitor}
     return kept
 
 
@@ -226,8 +230,8 @@ def run(
     wish = tables["crio.runtime"]["default_runtime"] if wish == "-" else wish
     if wish not in held:
         return [1, f"failed to find runtime handler {wish} from runtime list map{sorted(held)}"]
-    one = held[wish]
-    bundle, root = os.path.join(PODS, name), one.get("runtime_root") or f"/run/{wish}"
+    held_runtime = held[wish]
+    bundle, root = os.path.join(PODS, name), held_runtime.get("runtime_root") or f"/run/{wish}"
     os.makedirs(bundle)
     subprocess.run(["/usr/sbin/runc", "spec", "--bundle", bundle], check=True)
     path = os.path.join(bundle, "config.json")
@@ -244,16 +248,16 @@ def run(
         json.dump(spec, file)
     pid = os.path.join(bundle, "pid")
     monitor = [
-        *(one["monitor_path"], "-b", bundle, "-c", name, "-n", "k8s_" + name, "-u", name),
-        *("-r", one["runtime_path"], "--runtime-arg", "--root=" + root, "-p", pid),
+        *(held_runtime["monitor_path"], "-b", bundle, "-c", name, "-n", "k8s_" + name, "-u", name),
+        *("-r", held_runtime["runtime_path"], "--runtime-arg", "--root=" + root, "-p", pid),
         *("-l", "k8s-file:" + os.path.join(bundle, "log"), "--exit-dir", bundle),
         *("--socket-dir-path", "/run/crio", "--api-version", "1"),
     ]
-    if one.get("monitor_cgroup"):
+    if held_runtime.get("monitor_cgroup"):
         scope = ["/usr/bin/systemd-run", "--scope", "--quiet", "--collect"]
-        scope += ["--slice", one["monitor_cgroup"], "--unit", f"crio-conmon-{name}.scope"]
+        scope += ["--slice", held_runtime["monitor_cgroup"], "--unit", f"crio-conmon-{name}.scope"]
         monitor = scope + monitor
-    variables = dict(word.split("=", 1) for word in one.get("monitor_env") or [PATH])
+    variables = dict(word.split("=", 1) for word in held_runtime.get("monitor_env") or [PATH])
     done = subprocess.run(
         monitor,
         env=variables,
@@ -266,7 +270,7 @@ def run(
         if os.path.exists(pid) or done.returncode:
             break
         time.sleep(0.1)
-    runtime = [one["runtime_path"], "--root", root]
+    runtime = [held_runtime["runtime_path"], "--root", root]
     with open(os.path.join(bundle, "runtime"), "w", encoding="utf-8") as file:
         json.dump(runtime, file)
     again = subprocess.run(

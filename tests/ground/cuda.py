@@ -221,8 +221,8 @@ def build(release: str) -> Path:
     def fill(place: Path) -> None:
         try:
             with ThreadPoolExecutor(2) as work:
-                for one in [work.submit(_package, place, row, name) for name in CONTENTS]:
-                    one.result()
+                for job in [work.submit(_package, place, row, name) for name in CONTENTS]:
+                    job.result()
         finally:
             _kept.cache_clear()
         _metapackages(place, row)
@@ -266,7 +266,7 @@ def _version(row: Release, source: str) -> str:
 def _package(place: Path, row: Release, name: str) -> None:
     source, routes = CONTENTS[name]
     version = _version(row, source)
-    depends = _commons(row) + [f"{one}-{row.dashed}" for one in NEEDS.get(name, [])]
+    depends = _commons(row) + [f"{dependency}-{row.dashed}" for dependency in NEEDS.get(name, [])]
     if name == "cuda-nvcc":
         depends.append("build-essential")
     full = f"{name}-{row.dashed}"

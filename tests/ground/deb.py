@@ -203,6 +203,6 @@ def digests(path: Path) -> dict[str, str]:
     found = {"MD5sum": hashlib.md5(), "SHA1": hashlib.sha1(), "SHA256": hashlib.sha256()}  # noqa: S324
     with path.open("rb") as handle:
         for chunk in iter(lambda: handle.read(1 << 20), b""):
-            for one in found.values():
-                one.update(chunk)
-    return {name: one.hexdigest() for name, one in found.items()}
+            for hasher in found.values():
+                hasher.update(chunk)
+    return {name: hasher.hexdigest() for name, hasher in found.items()}

@@ -50,8 +50,10 @@ def put_together(tree: Path, fields: Mapping[str, str], target: Path) -> None:
 
 def depends(fields: Mapping[str, str]) -> str:
     """What Debian's needs of others, without what Docker's packages bring themselves."""
-    listed = [one.strip() for one in fields["Depends"].split(",")]
-    return ", ".join(one for one in listed if one.split()[0] not in ("containerd", "runc"))
+    listed = [package.strip() for package in fields["Depends"].split(",")]
+    return ", ".join(
+        package for package in listed if package.split()[0] not in ("containerd", "runc")
+    )
 
 
 def packages(debian: Mapping[str, Path], target: Path) -> None:

@@ -294,38 +294,40 @@ class Set:
 def _nvidia(place: Path) -> None:
     """What only NVIDIA's repository has: cuda-drivers, nvidia-modprobe, the fabric manager."""
     for branch, row in BRANCHES.items():
-        one = Set(place, branch, "")
-        one.build()
+        packages = Set(place, branch, "")
+        packages.build()
         fabric = f"{row.version}-1"
-        one.open(
+        packages.open(
             f"cuda-drivers-{branch}", f"nvidia-driver-{branch} (>= {row.version})",
             version=f"{row.version}-1",
         ).close()  # fmt: skip
-        one.open(
+        packages.open(
             f"cuda-drivers-fabricmanager-{branch}",
             f"cuda-drivers-{branch} (>= {row.version}), nvidia-fabricmanager-{branch}",
             version=fabric,
         ).close()  # fmt: skip
-        _fabric(one, f"nvidia-fabricmanager-{branch}", fabric)
-        one.open(
+        _fabric(packages, f"nvidia-fabricmanager-{branch}", fabric)
+        packages.open(
             "cuda-drivers",
             f"cuda-drivers-{branch} (= {row.version}-1)",
             version=f"{row.version}-1",
         ).close()
-    _modprobe(one)
+    _modprobe(packages)
 
 
-def _fabric(one: Set, name: str, version: str) -> None:
-    made = one.open(name, version=version, stands_for="nvidia-fabricmanager")
-    made.file("usr/bin/nv-fabricmanager", FABRIC.format(version=one.row.version), 0o755)
+def _fabric(packages: Set, name: str, version: str) -> None:
+    made = packages.open(name, version=version, stands_for="nvidia-fabricmanager")
+    made.file("usr/bin/nv-fabricmanager", FABRIC.format(version=packages.row.version), 0o755)
     made.file("lib/systemd/system/nvidia-fabricmanager.service", FABRIC_UNIT)
     made.file("usr/share/nvidia/nvswitch/fabricmanager.cfg", "LOG_LEVEL=4\nDAEMONIZE=1\n")
     made.close()
 
 
-def _modprobe(one: Set) -> None:
-    made = one.open("nvidia-modprobe", "libc6", version=f"{one.row.version}-{one.revision}")
-    one._add(made, "programs", "usr/bin", "nvidia-modprobe")
+def _modprobe(packages: Set) -> None:
+    made = packages.open(
+        "nvidia-modprobe", "libc6", version=f"{packages.row.version}-{packages.revision}"
+    )
+    packages._add(made, "programs", "usr/bin", "nvidia-modprobe")
     made.close()
 
 
@@ -345,9 +347,9 @@ def modules(place: Path, branch: str, kernel: str, files: Mapping[str, bytes]) -
     return made.close()
 
 
-def _modules(one: Set, scripts: Mapping[str, str] | None = None) -> deb.Writer:
-    name = f"linux-modules-nvidia-{one.row.branch}-server-{KERNEL}-generic"
-    return one.open(name, version=ABI, scripts=scripts)
+def _modules(packages: Set, scripts: Mapping[str, str] | None = None) -> deb.Writer:
+    name = f"linux-modules-nvidia-{packages.row.branch}-server-{KERNEL}-generic"
+    return packages.open(name, version=ABI, scripts=scripts)
 
 
 def _canonical(place: Path) -> None:
@@ -357,19 +359,21 @@ def _canonical(place: Path) -> None:
     DKMS has something to build for.
     """
     for branch in BRANCHES:
-        one = Set(place, branch, "-server")
-        one.build()
+        packages = Set(place, branch, "-server")
+        packages.build()
         built = f"linux-modules-nvidia-{branch}-server"
-        one.open(
+        packages.open(
             f"{built}-generic",
-            f"{built}-{KERNEL}-generic (= {ABI}), " + one.same("nvidia-kernel-common"),
+            f"{built}-{KERNEL}-generic (= {ABI}), " + packages.same("nvidia-kernel-common"),
             version=ABI,
         ).close()
-        _modules(one).close()
-        _fabric(one, f"nvidia-fabricmanager-{branch}", f"{one.row.version}-0ubuntu0.20.04.1")
-    one.open("linux-headers-generic", "linux-headers-amd64", version="5.4.0.216.208").close()
-    one.open("linux-image-generic", "linux-image-amd64", version="5.4.0.216.208").close()
-    _modprobe(one)
+        _modules(packages).close()
+        _fabric(
+            packages, f"nvidia-fabricmanager-{branch}", f"{packages.row.version}-0ubuntu0.20.04.1"
+        )
+    packages.open("linux-headers-generic", "linux-headers-amd64", version="5.4.0.216.208").close()
+    packages.open("linux-image-generic", "linux-image-amd64", version="5.4.0.216.208").close()
+    _modprobe(packages)
 
 
 def build(origin: str) -> Path:

@@ -72,8 +72,8 @@ def write(target: Path, row: cuda.Release, packages: list[Path], signer: Key) ->
     made = deb.Writer(target, fields, scripts, level=0)
     with tempfile.TemporaryDirectory() as name:
         repository.flat(Path(name), packages, signer)
-        for one in ("Packages", "Packages.gz", "Release", "Release.gpg"):
-            made.file(f"{place}/{one}", Path(name, one).read_bytes())
+        for file in ("Packages", "Packages.gz", "Release", "Release.gpg"):
+            made.file(f"{place}/{file}", Path(name, file).read_bytes())
     made.file(f"{place}/7fa2af80.pub", signer.armored)
     for path in packages:
         with path.open("rb") as handle:

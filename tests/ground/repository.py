@@ -128,7 +128,7 @@ def index(packages: Mapping[str, Path]) -> str:
 
 def packages_of(*directories: Path) -> list[Path]:
     """The packages in these directories, by name."""
-    found = {path.name: path for one in directories for path in one.glob("*.deb")}
+    found = {path.name: path for directory in directories for path in directory.glob("*.deb")}
     return [found[name] for name in sorted(found)]
 
 

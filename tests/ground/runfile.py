@@ -27,7 +27,7 @@ def build(branch: str) -> Path:
     """The .run file of a branch."""
     scripts = [(HERE / f"runfile_{name}.sh").read_text("utf-8") for name in ("header", "installer")]
     row = drivers.BRANCHES[branch]
-    pins = [debian.pinned()[row.suite, one] for one in drivers.DEBIAN]
+    pins = [debian.pinned()[row.suite, name] for name in drivers.DEBIAN]
 
     def fill(place: Path) -> None:
         write(place / name(branch), row.version, drivers.parts(branch), *scripts)

@@ -62,13 +62,13 @@ def simulated() -> tuple[list[str], list[str], str]:
         fail("failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND (a stand-in: no simulated GPU)")
     pairs = dict(line.split("=", 1) for line in lines if "=" in line and line[0] != "#")
     rest = [line for line in lines if line.split("=")[0] not in ("count", "uuids", "processes")]
-    return rest, [one for one in pairs["uuids"].split(",") if one], pairs["driver_version"]
+    return rest, [uuid for uuid in pairs["uuids"].split(",") if uuid], pairs["driver_version"]
 
 
 def text_for(uuids: list[str]) -> str:
     """The simulated GPU's text with these GPUs alone, in the host's order."""
     rest, known, _ = simulated()
-    kept = [one for one in known if one in uuids]
+    kept = [uuid for uuid in known if uuid in uuids]
     return "\n".join([*rest, f"count={len(kept)}", "uuids=" + ",".join(kept)]) + "\n"
 
 
@@ -143,15 +143,15 @@ def label(root: str, uuids: list[str]) -> None:
 
 def state() -> tuple[dict[str, Any], str, Any]:
     """(configuration of the container, its root, its process), from a runtime's standard input."""
-    told = json.load(sys.stdin)
-    with open(os.path.join(told["bundle"], "config.json"), encoding="utf-8") as file:
+    container = json.load(sys.stdin)
+    with open(os.path.join(container["bundle"], "config.json"), encoding="utf-8") as file:
         config = json.load(file)
-    return config, os.path.join(told["bundle"], config["root"]["path"]), told.get("pid")
+    return config, os.path.join(container["bundle"], config["root"]["path"]), container.get("pid")
 
 
 def visible(config: dict[str, Any]) -> list[str] | None:
     """The devices that a container's environment asks for; None where it asks for none."""
-    variables = dict(one.split("=", 1) for one in config["process"]["env"] if "=" in one)
+    variables = dict(entry.split("=", 1) for entry in config["process"]["env"] if "=" in entry)
     words = variables.get("NVIDIA_VISIBLE_DEVICES", "")
     return None if words in ("", "void", "none") else words.split(",")
 
@@ -225,7 +225,7 @@ def cdi_hook(arguments: list[str]) -> None:
 def hook(arguments: list[str], indent: str) -> list[str]:
     """Lines of a createContainer hook."""
     lines = ["- hookName: createContainer", "  path: /usr/bin/nvidia-cdi-hook", "  args:"]
-    lines += ["  - " + json.dumps(one) for one in ["nvidia-cdi-hook", *arguments]]
+    lines += ["  - " + json.dumps(word) for word in ["nvidia-cdi-hook", *arguments]]
     return [indent + line for line in lines]
 
 
@@ -250,7 +250,7 @@ def specification(version: tuple[int, ...], flags: list[str]) -> str:
     for name in [*map(str, range(len(uuids))), *uuids, "all"]:
         lines += device(name, groups)
     lines += ["containerEdits:", "  env:", "  - NVIDIA_VISIBLE_DEVICES=void", "  hooks:"]
-    directories = [word for one in folders() for word in ("--folder", one)]
+    directories = [word for folder in folders() for word in ("--folder", folder)]
     lines += hook(["update-ldcache", *directories], "  ")
     lines.append("  mounts:")
     for source, target in mounts():
@@ -284,14 +284,14 @@ def listed() -> None:
             names = re.findall(r"(?m)^ *- name: *[\"']?([^\"'\s]+)", text)
             found |= {f"{kind.group(1)}={name}" for name in names if kind}
     sys.stderr.write(f"INFO[0000] Found {len(found)} CDI devices\n")
-    sys.stdout.write("".join(one + "\n" for one in sorted(found)))
+    sys.stdout.write("".join(line + "\n" for line in sorted(found)))
 
 
 def main(program: str, version: str, arguments: list[str]) -> None:
     """The program of this name."""
     # What a runtime starts has no PATH.
     os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    number = tuple(int(one) for one in re.findall(r"\d+", version)[:3])
+    number = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
     if program == "nvidia-container-runtime":
         runtime(arguments)
     elif program == "nvidia-container-runtime-hook":

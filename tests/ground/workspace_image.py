@@ -76,7 +76,7 @@ def _make(target: Path, suite: str, packages: tuple[str, ...], name: str) -> Non
                 "mmdebstrap", "--quiet", "--variant=minbase", "--format=tar",
                 "--architectures=amd64", *(f"--include={package}" for package in packages),
                 '--aptopt=Acquire::Retries "3"',
-                *(f"--dpkgopt=path-exclude={one}" for one in WITHOUT),
+                *(f"--dpkgopt=path-exclude={pattern}" for pattern in WITHOUT),
                 suite, str(layer), MIRROR,
             ],
             capture_output=True, text=True, check=False,

@@ -117,12 +117,12 @@ def over_ssh(
     timeout: float = 300,
 ) -> subprocess.CompletedProcess[str]:
     """A command of the ordinary user on a host of the lab, by default its only one."""
-    (one,) = [entry for entry in lab.hosts if host in (None, entry.name)]
+    (target,) = [entry for entry in lab.hosts if host in (None, entry.name)]
     # Never this process's own input: a killed ssh leaves it non-blocking, and Ansible refuses that.
     return subprocess.run(
         [
-            "ssh", *lab.ssh_arguments(), "-i", str(one.key_file), "-p", str(one.port),
-            f"{one.user}@{one.address}", command,
+            "ssh", *lab.ssh_arguments(), "-i", str(target.key_file), "-p", str(target.port),
+            f"{target.user}@{target.address}", command,
         ],
         input=stdin or "", capture_output=True, text=True, check=False, timeout=timeout,
     )  # fmt: skip
@@ -233,8 +233,8 @@ def make_proven(directory: Path, name: str, hosts: list[str]) -> Iterator[Projec
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The proving ground, from which hosts install."""
-    with serve(tmp_path_factory.mktemp("site")) as one:
-        yield one
+    with serve(tmp_path_factory.mktemp("site")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -46,8 +46,8 @@ class Docked(Project):
 
     def root(self, *command: str, stdin: str = "") -> str:
         """What a command prints as root; it must succeed."""
-        one = self.lab.hosts[0].container
-        arguments = ("exec", "--interactive", one, *command)
+        container = self.lab.hosts[0].container
+        arguments = ("exec", "--interactive", container, *command)
         return self.lab.podman.call(*arguments, stdin=stdin.encode()).strip()
 
     def lock(self) -> None:

@@ -46,8 +46,8 @@ class Cluster(Project):
 
     def root(self, host: str, command: str, check: bool = True, stdin: str = "") -> str:
         """What a shell's command prints as root; with its errors where it may fail."""
-        (one,) = [each.container for each in self.lab.hosts if each.name == host]
-        done = self.lab.podman.run("exec", "--interactive", str(one), "sh", "-c", command,
+        (container,) = [each.container for each in self.lab.hosts if each.name == host]
+        done = self.lab.podman.run("exec", "--interactive", str(container), "sh", "-c", command,
                                    stdin=stdin.encode())  # fmt: skip
         said = done.stdout.decode()
         if check:

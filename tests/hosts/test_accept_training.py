@@ -67,8 +67,8 @@ def test_a_slow_card_is_slower_than_the_other(worker: Project) -> None:
     with faulty_work.ordered(worker.path, slow, uuids(worker)[1]):
         _code, output, entry = accept(worker, "--level", "normal")
     assert red(entry) == [], output
-    one, two = (checks(entry, gpu)["dense"]["figure"]["value"] for gpu in range(2))
-    assert two < one / 2
+    first, second = (checks(entry, gpu)["dense"]["figure"]["value"] for gpu in range(2))
+    assert second < first / 2
 
 
 def test_a_training_that_is_killed_at_any_moment_comes_to_the_same_end(worker: Project) -> None:

@@ -160,7 +160,7 @@ def test_a_key_that_has_expired(host: Focal, component: str) -> None:
     """The lock is of the time when it was good."""
     host.site.spoil("expired-key")
     key = host.site.expired_key
-    told = {
+    repository = {
         **host.site.cuda_repository(), "key": key.armored, "fingerprints": [key.fingerprint]
     }  # fmt: skip
     option = "cuda_repository" if component == "cuda" else "nvidia_driver_repository"
@@ -171,7 +171,7 @@ def test_a_key_that_has_expired(host: Focal, component: str) -> None:
             component,
             "EXPKEYSIG",
             "The key that signs it has expired.",
-            **{option: told},
+            **{option: repository},
         )
     finally:
         host.site.spoil("none")

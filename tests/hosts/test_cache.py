@@ -98,12 +98,12 @@ class Fleet:
 
     def playbook(self, book: str, **more: Any) -> subprocess.CompletedProcess[str]:
         limit = ["--limit", more.pop("limit")] if "limit" in more else []
-        told = {
+        variables = {
             "gpu_cache": self.url, "lock": LOCK, **more,
             "repository": {"url": f"{self.web.url}/repo", "suite": "/", "key": self.key.armored},
         }  # fmt: skip
         given = self.path / "given.yml"
-        given.write_text(yaml.safe_dump(told), "utf-8")
+        given.write_text(yaml.safe_dump(variables), "utf-8")
         return subprocess.run(
             [str(NEWEST), f"{book}.yml", "-i", "hosts.yml", "-e", f"@{given}", *limit],
             cwd=self.path, capture_output=True, text=True, check=False, timeout=900,
@@ -227,14 +227,14 @@ def test_the_first_host_fetches_and_the_others_take_what_it_fetched(fleet: Fleet
     fleet.outside()
     names = ["cache-one", "cache-two"]
     assert changed(fleet.playbook("take", limit="host1", packages=names)) > 0
-    one = fleet.outside()
-    assert one > 400_000
+    first = fleet.outside()
+    assert first > 400_000
     fleet.on(CACHE, f"systemctl stop gpu-artifact-cache; rm -r {FILES}")
     fleet.on(CACHE, "systemctl start gpu-artifact-cache")
     fleet.on("host1", "dpkg --purge cache-one cache-two; apt-get clean")
     assert changed(fleet.playbook("take", packages=names)) > 0
     three = fleet.outside()
-    assert three <= one * 1.02, (one, three)
+    assert three <= first * 1.02, (first, three)
 
 
 def test_one_file_that_three_ask_for_at_once_is_fetched_once(fleet: Fleet) -> None:
@@ -316,11 +316,11 @@ def stop_it(fleet: Fleet) -> str:
 
 @pytest.mark.parametrize("fallback", ["stop", "direct"])
 def test_a_cache_that_ends_in_the_middle(fleet: Fleet, fallback: str) -> None:
-    told = {"limit": "host1", "packages": ["cache-four"], "fallback": fallback}
+    options = {"limit": "host1", "packages": ["cache-four"], "fallback": fallback}
     ca = f'Acquire::https::{GROUND}::CaInfo "/etc/ground.pem";'
     over_ssh(fleet.lab, "sudo tee /etc/apt/apt.conf.d/ground", host="host1", stdin=ca)
     try:
-        done = fleet.playbook("take", **told, between=stop_it(fleet))
+        done = fleet.playbook("take", **options, between=stop_it(fleet))
         if fallback == "stop":
             said = refused(done)
             assert f"Failed to fetch {fleet.root}/repo" in said
@@ -409,9 +409,9 @@ def test_three_bare_hosts_take_from_outside_what_one_takes(whole: Project) -> No
     done = whole.playbook("--limit", f"host1,{CACHE}")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr
     assert whole.entry("host1")["status"] == "proven"
-    one = outside(whole)
+    first = outside(whole)
     done = whole.playbook()
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr
     assert {whole.entry(name)["status"] for name in HOSTS[1:]} == {"proven"}
     assert CACHE not in whole.report["hosts"]
-    assert outside(whole) <= one * 1.02
+    assert outside(whole) <= first * 1.02

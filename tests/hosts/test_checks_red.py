@@ -337,7 +337,7 @@ def test_an_sshd_without_pam_leaves_commands_over_ssh_out(spine: Project) -> Non
         verdicts = judged(spine, "spine2", ("cuda", "gpu_env"))
     finally:
         spine.ssh("spine2", f"sudo rm {path}; sudo systemctl restart ssh")
-    assert [name for name, one in verdicts.items() if one.result == "failed"] == []
+    assert [name for name, verdict in verdicts.items() if verdict.result == "failed"] == []
     assert "not in a command over ssh: sshd has UsePAM no" in verdicts["gpu_env.variables"].detail
     assert "XLA_FLAGS" in spine.ssh("spine2", "env")
 

@@ -41,8 +41,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     directory = tmp_path_factory.mktemp("crio")
     with started(directory, "libcuda1", platform="debian12", engine="") as made:
         crio.package(directory)
-        one = made.lab.hosts[0].container
-        made.lab.podman.call("cp", str(directory / "cri-o.deb"), f"{one}:/root/cri-o.deb")
+        container = made.lab.hosts[0].container
+        made.lab.podman.call("cp", str(directory / "cri-o.deb"), f"{container}:/root/cri-o.deb")
         yield made
 
 

@@ -34,8 +34,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     directory = tmp_path_factory.mktemp("docker-ce")
     with started(directory, "libcuda1", "gpg", platform="debian12", engine="") as made:
         made.root(FETCH)
-        one = made.lab.hosts[0].container
-        made.lab.podman.call("cp", f"{one}:/root/debs", str(directory / "debs"))
+        container = made.lab.hosts[0].container
+        made.lab.podman.call("cp", f"{container}:/root/debs", str(directory / "debs"))
         debian = {name: next((directory / "debs").glob(f"{name}_*.deb")) for name in DEBIAN}
         docker_ce.lay_out(made.site.web.root, debian, signer())
         yield made

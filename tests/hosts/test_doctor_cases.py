@@ -237,7 +237,7 @@ def test_what_pip_upgraded_in_the_environment(whole: Focal) -> None:
     assert (code, set(found)) == (5, {"numpy-2", "protobuf"}), said
     assert "the current environment has TensorFlow 2.9.3 and numpy 2.0.2" in said
     assert "the current environment has TensorFlow 2.9.3 and protobuf 4.25.8" in said
-    assert any(one.startswith("TensorFlow: ") for one in found["protobuf"]["evidence"]), said
+    assert any(line.startswith("TensorFlow: ") for line in found["protobuf"]["evidence"]), said
     code, found, said = doctor(whole, "--fix")
     assert (code, found) == (0, {}), said
     assert whole.left(NETWORK) == []

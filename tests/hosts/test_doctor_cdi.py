@@ -52,8 +52,8 @@ def test_a_specification_of_another_driver_is_reported_and_cured(project: Projec
     project.ssh(HOST, f"sudo sed -Ei 's/(libcuda[.]so[.])535[.0-9]+/\\1470.256.02/' {PATH}")
     said = project.ssh(HOST, PODMAN, check=False)
     assert "libcuda.so.470.256.02" in said, said
-    code, found, told = doctor(project, HOST)
-    assert code == 5, told
+    code, found, output = doctor(project, HOST)
+    assert code == 5, output
     (evidence,) = found[CASE]["evidence"]
     assert evidence.startswith(f"{PATH}: names /usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so")
     assert evidence.endswith("which is not there")

@@ -36,8 +36,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 
 def root(project: Project, script: str) -> str:
-    one = project.lab.hosts[0].container
-    return project.lab.podman.call("exec", "--interactive", one, "sh", "-e", stdin=script.encode())
+    container = project.lab.hosts[0].container
+    return project.lab.podman.call(
+        "exec", "--interactive", container, "sh", "-e", stdin=script.encode()
+    )
 
 
 def update(project: Project) -> str:

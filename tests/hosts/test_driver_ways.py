@@ -53,9 +53,9 @@ class Host:
     ubuntu: dict[str, Any] = field(default_factory=dict)
 
     def ask(self, command: str) -> str:
-        one = self.lab.hosts[0]
+        entry = self.lab.hosts[0]
         done = subprocess.run(
-            ["podman", "exec", one.container, "bash", "-c", command],
+            ["podman", "exec", entry.container, "bash", "-c", command],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
@@ -91,9 +91,9 @@ class Host:
         assert self.ask(LIBCUDA) == f"libcuda.so.{row['version']}"
 
     def plan(self, row: dict[str, Any]) -> Any:
-        one = self.lab.hosts[0]
+        entry = self.lab.hosts[0]
         done = subprocess.run(
-            ["podman", "exec", "-i", one.container, "python3", "-", json.dumps([row, {}])],
+            ["podman", "exec", "-i", entry.container, "python3", "-", json.dumps([row, {}])],
             input=PLAN, capture_output=True, text=True, check=True,
         )  # fmt: skip
         return json.loads(done.stdout)
@@ -145,16 +145,16 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         with serve(directory, releases=()) as site:
             own_project(directory, lab.inventory(group="gpu"), driver="nvidia_driver")
             made = Host(directory, lab, site, site.ubuntu())
-            one = lab.hosts[0].container
-            subprocess.run(["podman", "cp", str(site.ca), f"{one}:{CA}"], check=True)
+            container = lab.hosts[0].container
+            subprocess.run(["podman", "cp", str(site.ca), f"{container}:{CA}"], check=True)
             made.ask("mkdir -p /root/look")
             subprocess.run(
-                ["podman", "cp", str(GPU_STACK), f"{one}:/root/look/gpu_stack"],
+                ["podman", "cp", str(GPU_STACK), f"{container}:/root/look/gpu_stack"],
                 check=True,
             )
             key = directory / "ubuntu.asc"
             key.write_text(made.ubuntu["key"])
-            subprocess.run(["podman", "cp", str(key), f"{one}:/etc/ubuntu.asc"], check=True)
+            subprocess.run(["podman", "cp", str(key), f"{container}:/etc/ubuntu.asc"], check=True)
             name = site.url.split("//")[1].split(":")[0]
             made.ask(
                 "echo 'deb [signed-by=/etc/ubuntu.asc] "

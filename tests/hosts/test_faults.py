@@ -26,14 +26,16 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """A bare host on a disk of its own, for the smaller CUDA; the first fault brings it up."""
     directory = tmp_path_factory.mktemp("faults")
     options = faults.parse(["--seed", "1"])
-    one = Bench(1, Path(directory), options)
+    fault_bench = Bench(1, Path(directory), options)
     try:
-        one.up(None)
-        with (one.project / "lab/group_vars/gpu_hosts.yml").open("a", encoding="utf-8") as wish:
+        fault_bench.up(None)
+        with (fault_bench.project / "lab/group_vars/gpu_hosts.yml").open(
+            "a", encoding="utf-8"
+        ) as wish:
             wish.write("cuda_profile: runtime\n")
-        yield one
+        yield fault_bench
     finally:
-        one.close()
+        fault_bench.close()
 
 
 @pytest.fixture(scope="module")

@@ -53,8 +53,8 @@ PEOPLE: list[dict[str, Any]] = [
 class Doored(Shared):
     """The host of the workspaces, with a door."""
 
-    def say_door(self, **told: Any) -> None:
-        words = {"gpu_front_door_name": NAME, "gpu_front_door_patience": 120, **told}
+    def say_door(self, **options: Any) -> None:
+        words = {"gpu_front_door_name": NAME, "gpu_front_door_patience": 120, **options}
         path = self.path / "lab" / "group_vars" / "gpu_hosts" / "door.yml"
         path.write_text(json.dumps(words), "utf-8")
 
@@ -112,9 +112,9 @@ class WebSocket:
         connection.sendall(said.encode())
         head = b""
         while not head.endswith(b"\r\n\r\n"):
-            one = connection.recv(1)
-            assert one, head
-            head += one
+            byte = connection.recv(1)
+            assert byte, head
+            head += byte
         assert head.startswith(b"HTTP/1.1 101 "), head
 
     def send(self, text: str) -> None:
@@ -124,7 +124,7 @@ class WebSocket:
             if len(data) < 126
             else struct.pack("!BBH", 0x81, 0x80 | 126, len(data))
         )
-        covered = bytes(one ^ mask[at % 4] for at, one in enumerate(data))
+        covered = bytes(byte ^ mask[at % 4] for at, byte in enumerate(data))
         self.connection.sendall(size + mask + covered)
 
     def _exactly(self, count: int) -> bytes:
@@ -247,8 +247,8 @@ def test_another_name_and_plain_http_get_nothing(doored: Doored) -> None:
     assert doored.get("/", tls=False)[0] == 400
     listening = doored.root("sh", "-c", "ss -Hltn | awk '{print $4}'").split()
     assert "0.0.0.0:443" in listening
-    assert not [one for one in listening if one.endswith(":80")]
-    assert {one for one in listening if one.endswith((":8801", ":8802"))} == {
+    assert not [address for address in listening if address.endswith(":80")]
+    assert {address for address in listening if address.endswith((":8801", ":8802"))} == {
         *("127.0.0.1:8801", "127.0.0.1:8802"),
     }
 
@@ -483,13 +483,13 @@ def test_a_certificate_by_acme_is_planned_and_proven(doored: Doored) -> None:
     """tests/hosts/test_front_door_acme.py has all the rest of it."""
     ca = doored.path.parent / "acme-ca.pem"
     ca.write_text(pebble.start(doored.root, NAME), "utf-8")
-    told = {
+    options = {
         "gpu_front_door_tls": "acme",
         "gpu_front_door_acme_agree": True,
         "gpu_front_door_acme_directory": pebble.DIRECTORY,
         "gpu_front_door_acme_ca": str(ca),
     }
-    doored.say_door(**told)
+    doored.say_door(**options)
     planned = doored.run_with("plan")
     assert planned.returncode == 5
     said = " ".join(planned.stdout.split())

@@ -76,9 +76,9 @@ class Host:
 
     def root(self, *command: str, stdin: str = "") -> str:
         """What a command prints as root; it must succeed. A single word is bash's."""
-        one = self.lab.hosts[0].container
+        container = self.lab.hosts[0].container
         words = command if len(command) > 1 else ("bash", "-ec", *command)
-        arguments = ("exec", "--interactive", one, *words)
+        arguments = ("exec", "--interactive", container, *words)
         return self.lab.podman.call(*arguments, stdin=stdin.encode()).strip()
 
     def words(self, **options: Any) -> dict[str, Any]:
@@ -119,13 +119,13 @@ class Host:
         return str(json.loads(f'"{said}"'))
 
     def plan(self, **options: Any) -> Any:
-        told = self.words(**options)
-        told["gpu_workspaces"] = told.pop("gpu_front_door_people")
-        file = told["gpu_front_door_acme_ca"]
+        wished = self.words(**options)
+        wished["gpu_workspaces"] = wished.pop("gpu_front_door_people")
+        file = wished["gpu_front_door_acme_ca"]
         if file:
             ca = self.root("sha256sum /srv/pebble/ca.crt").split()[0]
-            told["gpu_front_door_given"] = {"acme_ca": ca}
-        return json.loads(self.root(f"python3 - '{json.dumps(told)}'", stdin=PLAN))
+            wished["gpu_front_door_given"] = {"acme_ca": ca}
+        return json.loads(self.root(f"python3 - '{json.dumps(wished)}'", stdin=PLAN))
 
     def shown(self, authority: str | None = None) -> str:
         """The serial of the certificate that somebody at another machine is shown."""

@@ -62,15 +62,17 @@ def host(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[Host]
         hosts=["ground1"],
     )
     try:
-        one = Host(lab)
-        one.write("/etc/ssl/ground.pem", site.ca.read_text())
-        one.write("/etc/apt/apt.conf.d/50ground", 'Acquire::https::CAInfo "/etc/ssl/ground.pem";\n')
-        one.write("/usr/share/keyrings/ground.asc", site.key.armored)
-        one.write(
+        machine = Host(lab)
+        machine.write("/etc/ssl/ground.pem", site.ca.read_text())
+        machine.write(
+            "/etc/apt/apt.conf.d/50ground", 'Acquire::https::CAInfo "/etc/ssl/ground.pem";\n'
+        )
+        machine.write("/usr/share/keyrings/ground.asc", site.key.armored)
+        machine.write(
             "/etc/apt/sources.list.d/ground.list",
             f"deb [signed-by=/usr/share/keyrings/ground.asc] {site.cuda_url} /\n",
         )
-        yield one
+        yield machine
     finally:
         lab.down()
 
@@ -123,10 +125,10 @@ def test_only_the_metapackages_bring_a_driver(host: Host) -> None:
 
 
 def test_the_run_file_installs_and_goes(host: Host, site: Site) -> None:
-    one, two = site.runfile("470"), site.runfile("535")
-    host.fetch(one["url"], "/root/470.run")
-    host.fetch(two["url"], "/root/535.run")
-    assert str(one["sha256"]) in host.run("sha256sum /root/470.run")
+    older, newer = site.runfile("470"), site.runfile("535")
+    host.fetch(older["url"], "/root/470.run")
+    host.fetch(newer["url"], "/root/535.run")
+    assert str(older["sha256"]) in host.run("sha256sum /root/470.run")
     assert "integrity... OK" in host.run("sh /root/470.run --check")
     # Everything for the module, and no kernel to build it for: refused, and nothing is left.
     said = host.run("sh /root/470.run --silent --dkms --no-questions", rc=1)

@@ -78,12 +78,12 @@ def test_every_host_is_its_own_machine(lab: Lab) -> None:
 
 
 def test_only_the_real_host_keys_are_trusted(lab: Lab) -> None:
-    one, two = lab.hosts
+    first, second = lab.hosts
     text = lab.known_hosts.read_text("ascii")
     keys = {line.split()[0]: line.split()[2] for line in text.splitlines()}
     try:
-        lab.known_hosts.write_text(f"{one.address} ssh-ed25519 {keys[two.address]}\n", "ascii")
-        done = ssh(lab, one, "true")
+        lab.known_hosts.write_text(f"{first.address} ssh-ed25519 {keys[second.address]}\n", "ascii")
+        done = ssh(lab, first, "true")
         assert done.returncode == 255
         assert "host key" in done.stderr.lower()
     finally:

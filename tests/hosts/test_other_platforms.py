@@ -123,7 +123,9 @@ def test_from_bare_to_proven(tmp_path: Path, case: str) -> None:
         assert "tensorflow.gpus" in passed
         if "beside" in wish:
             (other,) = wish["beside"]
-            beside = {one.partition("@")[2] for one in passed if one.startswith("tensorflow.gpus@")}
+            beside = {
+                check.partition("@")[2] for check in passed if check.startswith("tensorflow.gpus@")
+            }
             assert len(beside) == 1
             assert beside.pop().startswith(other["tensorflow"])
             # Each by its own libraries: nothing is set for everybody.

@@ -48,8 +48,8 @@ def test_podman_and_docker_list_the_hosts_simulated_gpus(host: Host) -> None:
     gpus = host.root("nvidia-smi -L")
     assert gpus.count("GPU-") == 2
     assert host.root(ALL) == gpus
-    one = host.root("podman run --rm --device nvidia.com/gpu=1 tiny nvidia-smi -L")
-    assert one == gpus.splitlines()[1].replace("GPU 1:", "GPU 0:")
+    listed = host.root("podman run --rm --device nvidia.com/gpu=1 tiny nvidia-smi -L")
+    assert listed == gpus.splitlines()[1].replace("GPU 1:", "GPU 0:")
     assert host.root("docker run --rm --gpus all tiny nvidia-smi -L") == gpus
     assert "SIMULATED" in host.root(
         "podman run --rm --device nvidia.com/gpu=0 tiny cat /etc/gpu-simulated"

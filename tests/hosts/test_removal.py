@@ -73,9 +73,9 @@ def test_what_was_installed_goes_and_what_was_there_stays(host: Project) -> None
 
     installed = run(host)
     assert set(installed["components"]) == {"nvidia_driver", "cudnn", "gpu_env"}
-    told = receipt(host)
-    assert told["packages"]["nvidia_driver"]["theirs"].keys() == {"update-glx"}
-    assert "libcuda1" in told["packages"]["nvidia_driver"]["ours"]
+    record = receipt(host)
+    assert record["packages"]["nvidia_driver"]["theirs"].keys() == {"update-glx"}
+    assert "libcuda1" in record["packages"]["nvidia_driver"]["ours"]
     host.ssh(HOST, "echo '# edited' | sudo tee -a /etc/profile.d/provision-gpu.sh")
     host.ssh(HOST, "echo b | sudo tee /opt/nvidia/cudnn/current/include/mine.h")
 
@@ -97,10 +97,10 @@ def test_what_was_installed_goes_and_what_was_there_stays(host: Project) -> None
 
     gone = run(host, *ABSENT)
     assert list(gone["components"]) == ["gpu_env", "cudnn", "nvidia_driver"], gone["components"]
-    told = receipt(host)
-    assert told["absent"] == ["cuda", "cudnn", "gpu_env", "nvidia_driver", "tensorflow"]
-    assert told["after"]["cudnn"] is None
-    assert told["packages"] == {}
+    record = receipt(host)
+    assert record["absent"] == ["cuda", "cudnn", "gpu_env", "nvidia_driver", "tensorflow"]
+    assert record["after"]["cudnn"] is None
+    assert record["packages"] == {}
 
     after = set(host.ssh(HOST, PICTURE).splitlines())
     lost = sorted(set(before.splitlines()) - after)

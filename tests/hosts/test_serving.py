@@ -145,7 +145,7 @@ def test_the_door_answers_with_the_token_and_not_without(host: Serving) -> None:
     lite = "/serving/line/files/"
     files = ((f"{lite}line.tflite", token), (f"{lite}line.tflite", ""),
              (f"{lite}secret.tflite", token), (f"{lite}none.tflite", token))  # fmt: skip
-    seen = host.asked(*((one, bearer, "") for one, bearer in files))
+    seen = host.asked(*((name, bearer, "") for name, bearer in files))
     assert seen[0] == (200, "lite")
     assert [status for status, _text in seen[1:]] == [401, 403, 404]
 
@@ -193,9 +193,9 @@ def test_a_broken_version_is_named_and_the_old_one_serves(host: Serving) -> None
     assert seen.returncode == 6
     assert "version 5 does not load:" in seen.stdout
     assert "version 4 still serves" in seen.stdout
-    told = host.provision("doctor", "-i", "lab")
-    assert told.returncode == 5
-    assert "[serving-older]" in told.stdout
+    result = host.provision("doctor", "-i", "lab")
+    assert result.returncode == 5
+    assert "[serving-older]" in result.stdout
     assert host.predicted(1, 2, 3) == [5, 9, 13]
 
 

@@ -83,17 +83,17 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     path = tmp_path_factory.mktemp("slurm") / "project"
     options = {"slurm_accounting": True, "slurm_partitions": PARTITIONS, "slurm_patience": 180}
     with cluster(path, "test-slurm", "debian12", HOSTS, options) as made:
-        one = Slurm(made.path, made.lab)
+        fleet = Slurm(made.path, made.lab)
         for host in HOSTS:
-            one.root(host, "cat > /opt/job.py", stdin=JOB)
-        first = one.site()
+            fleet.root(host, "cat > /opt/job.py", stdin=JOB)
+        first = fleet.site()
         for host in HOSTS:
             assert f"{host} in the cluster gpu: idle, gpu:tesla_t4:2; a job saw" in first.stdout
         # Nobody's log or diff has the key of munge.
-        key = one.root(CONTROLLER, "base64 -w0 /etc/munge/munge.key")
-        one.first = first.stdout + (one.path / "report/latest/events.jsonl").read_text("utf-8")
-        assert key[:40] not in one.first
-        yield one
+        key = fleet.root(CONTROLLER, "base64 -w0 /etc/munge/munge.key")
+        fleet.first = first.stdout + (fleet.path / "report/latest/events.jsonl").read_text("utf-8")
+        assert key[:40] not in fleet.first
+        yield fleet
 
 
 def test_a_converged_run_is_one_look(slurm: Slurm) -> None:

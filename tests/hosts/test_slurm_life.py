@@ -40,8 +40,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def state(node: Cluster) -> tuple[str, str]:
     """(state, reason) of the node."""
-    told = node.root(HOST, "sinfo --noheader --Node --format '%T|%E'").splitlines()[0]
-    kind, _mark, reason = told.partition("|")
+    line = node.root(HOST, "sinfo --noheader --Node --format '%T|%E'").splitlines()[0]
+    kind, _mark, reason = line.partition("|")
     return kind.rstrip("*~#!"), reason
 
 
@@ -135,8 +135,10 @@ def test_a_gpu_in_use_outside_of_its_job_refuses_the_job(node: Cluster) -> None:
     sicken(node, 0, processes=f"{pid}:1000")
     job = node.as_person(HOST, "ada", f"{JOB} --wrap 'sleep 1'").strip()
     _kind, reason = until(node, "drained", "draining")
-    told = f"provision: prolog: in use outside of job {job}: pid {pid} of root (sleep 600) on GPU 0"
-    assert reason == told
+    expected = (
+        f"provision: prolog: in use outside of job {job}: pid {pid} of root (sleep 600) on GPU 0"
+    )
+    assert reason == expected
     assert node.root(HOST, f"kill -0 {pid} && echo alive").strip() == "alive"
     node.root(HOST, f"kill {pid}")
     cure(node)

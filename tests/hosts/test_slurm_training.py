@@ -69,11 +69,13 @@ def test_a_job_of_two_workers_trains_one_model(slurm: Cluster) -> None:
     number = re.search(r"Submitted batch job (\d+)", said)
     assert number, said
     # Slurm starts the script on the job's first node.
-    told = slurm.root(NODES[0], "cat ~ada/train.out")
-    accuracies = [float(each) for each in re.findall(r"^epoch \d: accuracy ([\d.]+)$", told, re.M)]
-    assert len(accuracies) == 5, told
-    last = re.search(r"^2 workers x CPU: accuracy ([\d.]+)$", told, re.M)
-    assert last, told
+    output = slurm.root(NODES[0], "cat ~ada/train.out")
+    accuracies = [
+        float(each) for each in re.findall(r"^epoch \d: accuracy ([\d.]+)$", output, re.M)
+    ]
+    assert len(accuracies) == 5, output
+    last = re.search(r"^2 workers x CPU: accuracy ([\d.]+)$", output, re.M)
+    assert last, output
     assert float(last[1]) > 0.9
     job = slurm.root(CONTROLLER, f"scontrol -o show job {number[1]}")
     assert "JobState=COMPLETED" in job, job

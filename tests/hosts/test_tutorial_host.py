@@ -79,11 +79,11 @@ def test_the_blockers_come_at_once_and_one_run_follows_their_cures(host: Project
 
     done = host.provision("apply", "-i", "lab")
     assert done.returncode == 4, done.stdout + done.stderr
-    told = {blocker["id"]: blocker for blocker in host.entry(HOST)["blockers"]}
-    assert set(told) == {"unplanned-removal", "unowned-cuda"}, told
-    assert "nvidia_driver_switch: switch" in told["unplanned-removal"]["hint"]
-    assert "nvidia-driver-libs" in told["unplanned-removal"]["message"]
-    assert "/etc/bash.bashrc" in told["unowned-cuda"]["hint"]
+    blockers = {blocker["id"]: blocker for blocker in host.entry(HOST)["blockers"]}
+    assert set(blockers) == {"unplanned-removal", "unowned-cuda"}, blockers
+    assert "nvidia_driver_switch: switch" in blockers["unplanned-removal"]["hint"]
+    assert "nvidia-driver-libs" in blockers["unplanned-removal"]["message"]
+    assert "/etc/bash.bashrc" in blockers["unowned-cuda"]["hint"]
     assert state_of(host, "libcuda1") == before
 
     # What the hints say, and nothing else.

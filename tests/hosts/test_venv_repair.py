@@ -166,8 +166,8 @@ def test_d5_a_repair_that_is_killed_is_cured_by_one_run_and_keeps_peoples_packag
     root(host, f"{ROOT}/current/bin/pip install --quiet --no-deps colorama==0.4.6")
     root(host, f"echo 'x = 1' > {site(host)}/mine.py")
     here = venv(host)
-    told = plan(host)[1]
-    assert f"{here}.save: colorama 0.4.6, mine.py" in " ".join(told.split()), told
+    output = plan(host)[1]
+    assert f"{here}.save: colorama 0.4.6, mine.py" in " ".join(output.split()), output
     run = start(host)
     wait_for_pip(host, run)
     assert kill_tree(run.pid), "it had no ansible-playbook"

@@ -106,7 +106,7 @@ def test_it_is_a_machine_of_its_own(machine: Machine) -> None:
     assert machine.ssh("uname -r") != os.uname().release
     assert "disabled" in machine.ssh("mokutil --sb-state")
     assert machine.ssh("findmnt -no SOURCE /boot/efi") == "/dev/vda1"
-    (status,) = [one for one in locallab.status() if one.run == machine.lab.run]
+    (status,) = [lab for lab in locallab.status() if lab.run == machine.lab.run]
     assert status.hosts == {"vm01": f"127.0.0.1:{machine.guest.port}"}
     assert status.machines["vm01"].startswith("virtual machine (")
 

@@ -119,8 +119,8 @@ def test_from_bare_to_an_image_and_two_people_in_one_run(built: Built) -> None:
     results = built.results("gpu_workspace")
     assert results == dict.fromkeys(results, "passed")
     assert {"gpu_workspace.gpus", "gpu_workspace.tensorboard"} <= set(results)
-    told = {check["id"]: check["detail"] for check in built.proof["checks"]}
-    assert told["gpu_workspace.gpus"] == "nvidia-smi: ada 1, bob 2; TensorFlow 1 (simulated)"
+    details = {check["id"]: check["detail"] for check in built.proof["checks"]}
+    assert details["gpu_workspace.gpus"] == "nvidia-smi: ada 1, bob 2; TensorFlow 1 (simulated)"
     assert built.image().startswith("gpu-workspace-built:")
 
 
@@ -153,7 +153,7 @@ def test_a_notebook_run_by_the_workspaces_jupyter_lists_them(built: Built) -> No
     built.inside("bob", *person, run)
     done = json.loads(built.root("cat", "/srv/gpu-workspaces/bob/out.ipynb"))
     said = [output for output in done["cells"][0]["outputs"] if output.get("name") == "stdout"]
-    assert ["".join(one["text"]).split() for one in said] == [["2"]]
+    assert ["".join(output["text"]).split() for output in said] == [["2"]]
 
 
 def test_tensorboard_shows_what_was_written(built: Built) -> None:

@@ -124,8 +124,8 @@ class Shared(Docked):
     def containers(self) -> dict[str, str]:
         """{person: id} of the containers that run."""
         form = '{{.Label "gpu-workspace"}} {{.ID}}'
-        told = self.root("docker", "ps", "--filter", "label=gpu-workspace", "--format", form)
-        return dict(line.split() for line in told.splitlines())
+        output = self.root("docker", "ps", "--filter", "label=gpu-workspace", "--format", form)
+        return dict(line.split() for line in output.splitlines())
 
     def inspected(self, name: str) -> Any:
         return json.loads(self.root("docker", "inspect", f"gpu-workspace-{name}"))[0]
@@ -219,13 +219,13 @@ def test_she_comes_in_by_her_key_and_by_nothing_else(shared: Shared, tmp_path: P
     ):
         assert refused.returncode == 255
         assert "Permission denied (publickey" in refused.stderr
-    one = shared.lab.hosts[0]
+    entry = shared.lab.hosts[0]
     (tmp_path / "back").mkdir()
     copied = subprocess.run(
         [
-            "sftp", "-q", "-F", "/dev/null", "-P", "2203", "-i", str(one.key_file),
+            "sftp", "-q", "-F", "/dev/null", "-P", "2203", "-i", str(entry.key_file),
             "-o", f"UserKnownHostsFile={shared.path.parent / 'known_workspaces'}",
-            f"eve@{one.address}:ssh.txt", str(tmp_path / "back"),
+            f"eve@{entry.address}:ssh.txt", str(tmp_path / "back"),
         ],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
@@ -240,7 +240,7 @@ def test_she_comes_in_by_the_password_of_the_vault_and_by_no_other(
     asked.chmod(0o700)
     host = shared.lab.hosts[0]
 
-    def came(told: str, user: str = "eve") -> subprocess.CompletedProcess[str]:
+    def came(password: str, user: str = "eve") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [
                 "ssh", "-F", "/dev/null", "-p", "2203", "-o", "PubkeyAuthentication=no",
@@ -250,7 +250,7 @@ def test_she_comes_in_by_the_password_of_the_vault_and_by_no_other(
             ],
             capture_output=True, text=True, check=False, timeout=120,
             env={**os.environ, "SSH_ASKPASS": str(asked), "SSH_ASKPASS_REQUIRE": "force",
-                 "TOLD": told},
+                 "TOLD": password},
         )  # fmt: skip
 
     right = came(EVES)
@@ -422,7 +422,7 @@ def test_nobody_is_left_and_the_homes_stay(shared: Shared) -> None:
 
 def test_an_image_is_pulled_by_its_digest_and_by_no_other(shared: Shared, tmp_path: Path) -> None:
     """From a registry over TLS, whose authority docker was told of."""
-    one = [{"name": "ada", "gpus": "none", "port": 8802}]
+    wished = [{"name": "ada", "gpus": "none", "port": 8802}]
     with WebServer(tmp_path / "www", Authority(tmp_path / "tls")) as web:
         image = workspace_image.publish(workspace_image.pack(), web)
         place = f"/etc/docker/certs.d/{image.split('/')[0]}"
@@ -431,7 +431,7 @@ def test_an_image_is_pulled_by_its_digest_and_by_no_other(shared: Shared, tmp_pa
         path, manifest = next((p, a) for p, a in web.instead.items() if "manifests" in p)
         # Something else under the same name: docker compares it with the digest.
         web.instead[path] = (*manifest[:2], manifest[2].replace(b"schemaVersion", b"schemaversion"))
-        shared.say(one, pulled=image)
+        shared.say(wished, pulled=image)
         refused = shared.run_with("apply")
         assert refused.returncode == 4, refused.stdout + refused.stderr
         assert "could not be pulled" in " ".join(refused.stdout.split())

@@ -62,12 +62,12 @@ class Host:
 
     def root(self, command: str) -> str:
         """What a command prints as root; it must succeed."""
-        one = self.lab.hosts[0].container
-        return self.lab.podman.call("exec", one, "bash", "-ec", command).strip()
+        container = self.lab.hosts[0].container
+        return self.lab.podman.call("exec", container, "bash", "-ec", command).strip()
 
     def put(self, path: str, text: str) -> None:
-        one = self.lab.hosts[0].container
-        arguments = ("exec", "--interactive", one, "sh", "-c", f"cat > {path}")
+        container = self.lab.hosts[0].container
+        arguments = ("exec", "--interactive", container, "sh", "-c", f"cat > {path}")
         self.lab.podman.call(*arguments, stdin=text.encode())
 
     def row(self, version: str) -> dict[str, Any]:
@@ -113,11 +113,11 @@ class Host:
 
     def plan_without(self, version: str) -> Any:
         """What is left of it, as the plan of an absence names it; the ledger says all is ours."""
-        one = self.lab.hosts[0].container
+        container = self.lab.hosts[0].container
         asked = json.dumps(self.row(version))
         return json.loads(
             self.lab.podman.call(
-                "exec", "--interactive", one, "python3", "-", asked, stdin=REMAINS.encode()
+                "exec", "--interactive", container, "python3", "-", asked, stdin=REMAINS.encode()
             )
         )
 
@@ -139,12 +139,12 @@ class Host:
         return self.looked(version)[1]
 
     def looked(self, version: str) -> Any:
-        one = self.lab.hosts[0].container
+        container = self.lab.hosts[0].container
         options = {"nvidia_container_toolkit_ca_bundle": clients.CA}
         asked = json.dumps([self.row(version), options])
         return json.loads(
             self.lab.podman.call(
-                "exec", "--interactive", one, "python3", "-", asked, stdin=PLAN.encode()
+                "exec", "--interactive", container, "python3", "-", asked, stdin=PLAN.encode()
             )
         )
 

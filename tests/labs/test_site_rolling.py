@@ -104,9 +104,11 @@ def test_after_a_bad_canary_nothing_is_begun_and_the_report_says_so(tree: Path) 
     assert code == 2
     assert steps == ["n4"]
     assert report["not_begun"]["hosts"] == ["n1", "n2", "n3", "n5", "n6"]
-    told = "Not begun, and untouched: n1, n2, n3, n5, n6; a batch before them is not proven (n4)"
-    assert report["not_begun"]["message"] == told
-    assert told in said
+    expected = (
+        "Not begun, and untouched: n1, n2, n3, n5, n6; a batch before them is not proven (n4)"
+    )
+    assert report["not_begun"]["message"] == expected
+    assert expected in said
 
 
 def test_a_batch_that_has_begun_is_brought_to_its_end(tree: Path) -> None:

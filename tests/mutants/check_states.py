@@ -159,7 +159,7 @@ def verdicts(seen: Seen) -> dict[str, Verdict]:
 def of_component(component: str, data: dict[str, Any]) -> dict[str, Verdict]:
     """What a component's checks say of a host."""
     found = verdicts(seen_of(data))
-    return {name: one for name, one in found.items() if name.startswith(f"{component}.")}
+    return {name: state for name, state in found.items() if name.startswith(f"{component}.")}
 
 
 @functools.cache

@@ -149,9 +149,9 @@ def mutants(
     tree = ast.parse(source)
     found = list(_Walk(tree, source.splitlines(), re.compile(functions), without_numbers).all())
     counts: dict[tuple[Any, ...], int] = {}
-    for one in found:
-        one.number = counts.get(one.key, 0)
-        counts[(*one.key[:-1], 0)] = one.number + 1
+    for mutant in found:
+        mutant.number = counts.get(mutant.key, 0)
+        counts[(*mutant.key[:-1], 0)] = mutant.number + 1
     return found
 
 

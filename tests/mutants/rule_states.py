@@ -130,6 +130,6 @@ def tell() -> str:
         if state.trips:
             lines.append(f"{state.rule}: {state.fact}")
             for reason in reasons(mutated(state.base(), state.changes), state.only)[state.rule]:
-                told = f"{stops[state.rule]} {reason['component'] or 'the run'}"
-                lines += [f"    {told}: {reason['message']}", f"    way out: {reason['hint']}"]
+                heading = f"{stops[state.rule]} {reason['component'] or 'the run'}"
+                lines += [f"    {heading}: {reason['message']}", f"    way out: {reason['hint']}"]
     return "\n".join(lines) + "\n"

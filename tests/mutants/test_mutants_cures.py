@@ -99,7 +99,7 @@ def test_what_the_plan_cures_was_shown(check: str) -> None:
     for name in shown:
         assert rows[name].tried
         assert not rows[name].undo
-        assert {one for one, _ in rows[name].items} <= set(CURES[check].components)
+        assert {component for component, _ in rows[name].items} <= set(CURES[check].components)
 
 
 def hint(state: State, planned: tuple[tuple[str, str], ...] | None) -> str:

@@ -83,9 +83,11 @@ def test_a_fault_is_in_the_code_only_while_it_is_applied() -> None:
 
 
 def test_the_faulty_code_runs() -> None:
-    (one,) = [m for m in mutator.mutants("def f(a):\n    return a == 1\n") if m.after == "a != 1"]
+    (mutant,) = [
+        m for m in mutator.mutants("def f(a):\n    return a == 1\n") if m.after == "a != 1"
+    ]
     values: dict[str, object] = {}
-    exec(one.code("x.py"), values)  # noqa: S102
+    exec(mutant.code("x.py"), values)  # noqa: S102
     assert values["f"](2) is True  # type: ignore[operator]
 
 
@@ -96,7 +98,7 @@ def test_faults_are_known_by_what_they_are_not_by_their_line() -> None:
         mutant.key for mutant in mutator.mutants(lower)
     ]
     twice = mutator.mutants("def f(a):\n    return g(1, 1)\n")
-    keys = [one.key for one in twice]
+    keys = [mutant.key for mutant in twice]
     assert len(set(keys)) == len(keys)
     assert {key[-1] for key in keys} == {0, 1}
 
@@ -114,8 +116,8 @@ def test_a_fault_knows_whether_it_is_run_at_import() -> None:
 def test_numbers_of_a_table_may_be_left_as_they_are() -> None:
     source = "T = ((1, 'a'), (2, 'b'))\nU = 3\n"
     found = mutator.mutants(source, without_numbers=("T",))
-    assert [one.before for one in found if one.operator == "constant"] == ["3", "3"]
-    assert "element removed" in {one.operator for one in found}
+    assert [mutant.before for mutant in found if mutant.operator == "constant"] == ["3", "3"]
+    assert "element removed" in {mutant.operator for mutant in found}
 
 
 def test_functions_can_be_chosen() -> None:
@@ -187,13 +189,13 @@ def test_the_farm_tells_which_faults_no_test_notices(tmp_path: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    found = [tuple(one) for one in json.loads(done.stdout.splitlines()[-1])]
-    alive = {one[:3] for one in found if one[3] == 0}
+    found = [tuple(row) for row in json.loads(done.stdout.splitlines()[-1])]
+    alive = {row[:3] for row in found if row[3] == 0}
     # All of them, though two at once write and read files.
-    assert alive == {one[:3] for one in found if one[0] == "unseen"}
+    assert alive == {row[:3] for row in found if row[0] == "unseen"}
     assert ("unseen", "number + 1", "number - 1") in alive
     # A table's fault takes the long way; one that never ends has been noticed.
-    by_fault = {one[:3]: one[3:] for one in found}
+    by_fault = {row[:3]: row[3:] for row in found}
     assert by_fault["<module>", "10", "11"][0] == 1
     assert "test_small" in by_fault["small", "number < LIMIT", "number <= LIMIT"][1]
     endless = by_fault["spin", "number -= 1", "nothing"]

@@ -27,17 +27,17 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-def wrong(one: dict[str, Any]) -> list[str]:
+def wrong(change: dict[str, Any]) -> list[str]:
     """What a change leaves a person to guess."""
     found = []
-    if not isinstance(one["item"], str) or len(one["item"]) < 3:
-        found.append(f"its item is {one['item']!r}")
-    if len((one["reason"] or "").split()) < 3 or "{" in one["reason"]:
-        found.append(f"its reason is {one['reason']!r}")
+    if not isinstance(change["item"], str) or len(change["item"]) < 3:
+        found.append(f"its item is {change['item']!r}")
+    if len((change["reason"] or "").split()) < 3 or "{" in change["reason"]:
+        found.append(f"its reason is {change['reason']!r}")
     for key in ("from", "to"):
-        if one[key] is not None and (not one[key] or "{" in one[key]):
-            found.append(f"its {key} is {one[key]!r}")
-    if one["from"] == one["to"]:
+        if change[key] is not None and (not change[key] or "{" in change[key]):
+            found.append(f"its {key} is {change[key]!r}")
+    if change["from"] == change["to"]:
         found.append("nothing changes")
     return found
 

@@ -24,7 +24,7 @@ WAIVERS = ROOT / "tests" / "mutants" / "waivers.yml"
 
 def test_every_waiver_fits_a_fault_and_has_its_reason() -> None:
     """Whether that fault lives is for `make mutants` to say."""
-    faults = {(one.path, *fault.key) for one in targets.TARGETS for fault in one.mutants()}
+    faults = {(target.path, *fault.key) for target in targets.TARGETS for fault in target.mutants()}
     for entry in yaml.safe_load(WAIVERS.read_text(encoding="utf-8")):
         names = ("file", "function", "operator", "text", "before", "after")
         key = (*(entry.get(name, "") for name in names), entry.get("number", 0))
@@ -51,8 +51,8 @@ def test_the_page_tells_every_check_and_rule_with_its_states() -> None:
 
 
 def test_the_page_tells_which_host_test_trips_a_rule() -> None:
-    told = re.findall(r"^\| `(\S+)` .* \| (tests/hosts/\S+) \|$", PAGE.read_text("utf-8"), re.M)
-    assert dict(told) == mutants.trips()
+    rows = re.findall(r"^\| `(\S+)` .* \| (tests/hosts/\S+) \|$", PAGE.read_text("utf-8"), re.M)
+    assert dict(rows) == mutants.trips()
     assert mutants.trips().keys() <= {rule.id for rule in preflight.RULES}
 
 

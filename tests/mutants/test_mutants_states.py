@@ -162,7 +162,7 @@ def test_no_fact_is_seen_and_not_judged() -> None:
                 here[path[-1]] = other
                 seen = check_states.seen_of(data)
                 results |= {verdict.result for verdict in check_states.verdicts(seen).values()}
-            reason = next((one for one in TOLD_ONLY if re.fullmatch(one, name)), None)
+            reason = next((pattern for pattern in TOLD_ONLY if re.fullmatch(pattern, name)), None)
             if "failed" not in results and reason is None:
                 unseen.append(name)
             if "failed" not in results and reason is not None:

@@ -52,7 +52,7 @@ def test_no_installation_removes_a_package() -> None:
     }
     asked = ("--no-remove", "--simulate")
     assert [
-        where for where, words in commands.items() if not any(one in words for one in asked)
+        where for where, words in commands.items() if not any(option in words for option in asked)
     ] == []
 
 

@@ -88,8 +88,11 @@ def config(programs: Programs) -> str:
 
 def test_it_writes_what_check_mode_only_says(ask: Ask, programs: Programs) -> None:
     wish = {"runtime": "containerd", "wish": "required"}
-    told = ask(check=True, **wish)
-    assert (told["changed"], told["msg"][:40]) == (True, "Would make the runtime nvidia known to c")
+    answer = ask(check=True, **wish)
+    assert (answer["changed"], answer["msg"][:40]) == (
+        True,
+        "Would make the runtime nvidia known to c",
+    )
     assert (config(programs), programs.restarted) == ("version = 2\n", [])
     done = ask(**wish)
     assert (done["changed"], done["restarted"]) == (True, True)

@@ -142,9 +142,9 @@ def shared(tmp_path: Path) -> Path:
 
 def hand_over(root: Path, to: str) -> str:
     (task,) = (
-        one
-        for one in yaml.safe_load((ROLE / "tasks/nvidia/sources.yml").read_text("utf-8"))
-        if "ansible.builtin.shell" in one
+        task
+        for task in yaml.safe_load((ROLE / "tasks/nvidia/sources.yml").read_text("utf-8"))
+        if "ansible.builtin.shell" in task
     )
     script = task["ansible.builtin.shell"].replace("/usr/share/keyrings", f"{root}/keys")
     done = subprocess.run(

@@ -18,23 +18,23 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 def test_a_certificate_is_asked_for_once(host: Host) -> None:
-    one = host.program
-    one.apply(wish(**acme()))
-    command = next(said for said in host.calls if said.startswith(one.CERTBOT))
+    door = host.program
+    door.apply(wish(**acme()))
+    command = next(said for said in host.calls if said.startswith(door.CERTBOT))
     assert command.split()[1:] == [
         "certonly", "--non-interactive", "--server", SERVER, "--register-unsafely-without-email",
-        "--webroot", "--webroot-path", str(host.path(one.CHALLENGES)),
+        "--webroot", "--webroot-path", str(host.path(door.CHALLENGES)),
         "--cert-name", "gpu-front-door-" + NAME, "--domain", NAME,
         "--agree-tos", "--keep-until-expiring",
     ]  # fmt: skip
     # The world is let in, asked for its certificate, and then to the door.
-    order = [said for said in host.calls if "reload nginx" in said or said.startswith(one.CERTBOT)]
+    order = [said for said in host.calls if "reload nginx" in said or said.startswith(door.CERTBOT)]
     assert order == ["systemctl reload nginx", command, "systemctl reload nginx"]
     assert host.asked_with == {"LC_ALL": "C"}
     for changed in ({}, {"hsts": True}, {"redirect": True}):
-        one.apply(wish(**acme(**changed)))
+        door.apply(wish(**acme(**changed)))
     assert host.asked() == ["certonly"]
-    assert one.look(wish(**acme(redirect=True)))["changes"] == []
+    assert door.look(wish(**acme(redirect=True)))["changes"] == []
 
 
 def test_at_port_80_only_a_challenge_is_answered(host: Host) -> None:
@@ -84,26 +84,26 @@ def test_meanwhile_the_door_that_was_there_is_open(
 def test_after_a_refusal_everything_is_as_before(
     host: Host, former: dict[str, Any] | None, runs: bool
 ) -> None:
-    one = host.program
+    door = host.program
     if former is None:
-        host.write(one.BROUGHT, "x")
+        host.write(door.BROUGHT, "x")
     else:
-        one.apply(wish(**former))
+        door.apply(wish(**former))
     if not runs:
         host.path("/run/nginx.pid").unlink()
     ours = ("/etc/gpu-front-door", "/var/lib/gpu-front-door", "/etc/nginx", "/etc/letsencrypt")
 
     def files() -> dict[str, str]:
-        found = [path for one in ours for path in host.path(one).rglob("*") if path.is_file()]
+        found = [path for folder in ours for path in host.path(folder).rglob("*") if path.is_file()]
         return {str(path): path.read_text("utf-8") for path in found}
 
     before = files()
     host.refusal, host.calls = "There were too many requests of a given type", []
-    host.write(one.GIVEN_ACME_CA, "ca\n")
-    with pytest.raises(one.RefusedError, match=r"too many requests.*Hint: that is the server's"):
-        one.apply(wish(**acme(given={"acme_ca": "1"})))
+    host.write(door.GIVEN_ACME_CA, "ca\n")
+    with pytest.raises(door.RefusedError, match=r"too many requests.*Hint: that is the server's"):
+        door.apply(wish(**acme(given={"acme_ca": "1"})))
     assert files() == before
-    assert host.asked_with["REQUESTS_CA_BUNDLE"] == str(host.path(one.ACME_TRUST))
+    assert host.asked_with["REQUESTS_CA_BUNDLE"] == str(host.path(door.ACME_TRUST))
     end = {(None, False): "disable --now", ("", False): "stop"}
     word = "reload" if runs else end[None if former is None else "", False]
     assert host.calls[-1] == f"systemctl {word} nginx"
@@ -164,32 +164,32 @@ def test_certbots_reason_is_said_in_a_line(host: Host, said: str, words: str) ->
 def test_what_is_no_good_any_more_is_asked_for(
     host: Host, monkeypatch: pytest.MonkeyPatch, harm: str | None, how: str | None
 ) -> None:
-    one = host.program
+    door = host.program
     if harm == "late":
         host.days = "19"
-    one.apply(wish(**acme()))
+    door.apply(wish(**acme()))
     if harm == "late":
         # A certificate of 90 days, 19 before its end; one of 19 days would be young.
         for module in (by_acme, noted):
-            monkeypatch.setattr(module, "late_from", lambda chain: one.ends(chain) - 20 * 86400)
+            monkeypatch.setattr(module, "late_from", lambda chain: door.ends(chain) - 20 * 86400)
         host.days = "90"
-    told = acme()
+    options = acme()
     if harm == "name":
-        told = acme(name="gpu08.example.org")
+        options = acme(name="gpu08.example.org")
     if harm == "directory":
         known = f"/etc/letsencrypt/renewal/gpu-front-door-{NAME}.conf"
         host.write(known, "server = https://elsewhere.example.org\n")
     if harm == "gone":
-        host.path(one.acme_files(NAME)[0]).unlink()
-    assert bool(one.look(wish(**told))["changes"]) == (how is not None)
+        host.path(door.acme_files(NAME)[0]).unlink()
+    assert bool(door.look(wish(**options))["changes"]) == (how is not None)
     host.calls.clear()
-    one.apply(wish(**told))
-    assert [said.split()[-1] for said in host.calls if said.startswith(one.CERTBOT)] == [how] * (
+    door.apply(wish(**options))
+    assert [said.split()[-1] for said in host.calls if said.startswith(door.CERTBOT)] == [how] * (
         how is not None
     )
     aside = list(host.path("/etc/letsencrypt").glob("*/*.save-*"))
     assert bool(aside) == (harm == "gone")
-    assert one.look(wish(**told))["changes"] == []
+    assert door.look(wish(**options))["changes"] == []
 
 
 @pytest.mark.parametrize(("days", "late"), [("90", 20), ("9", 2)])
@@ -199,60 +199,60 @@ def test_from_when_on_a_certificate_is_late(host: Host, days: str, late: int) ->
 
 
 def test_the_hook_has_nginx_read_what_was_renewed(host: Host) -> None:
-    one, told = host.program, wish(**acme(given={"acme_ca": "1"}))
-    host.write(one.GIVEN_ACME_CA, "the CA\n")
-    host.write(one.SYSTEM_TRUST, "everybody\n")
-    one.apply(told)
-    assert stat.S_IMODE(host.path(one.HOOK).stat().st_mode) == 0o755
-    assert f'= "/etc/letsencrypt/live/gpu-front-door-{NAME}"' in (host.text(one.HOOK) or "")
-    assert host.text(one.ACME_TRUST) == "everybody\nthe CA\n"
-    assert f"REQUESTS_CA_BUNDLE={one.ACME_TRUST}\n" in (host.text(one.CERTBOT_ENVIRONMENT) or "")
-    assert one.renew() == {"renewed": False}
+    door, wished = host.program, wish(**acme(given={"acme_ca": "1"}))
+    host.write(door.GIVEN_ACME_CA, "the CA\n")
+    host.write(door.SYSTEM_TRUST, "everybody\n")
+    door.apply(wished)
+    assert stat.S_IMODE(host.path(door.HOOK).stat().st_mode) == 0o755
+    assert f'= "/etc/letsencrypt/live/gpu-front-door-{NAME}"' in (host.text(door.HOOK) or "")
+    assert host.text(door.ACME_TRUST) == "everybody\nthe CA\n"
+    assert f"REQUESTS_CA_BUNDLE={door.ACME_TRUST}\n" in (host.text(door.CERTBOT_ENVIRONMENT) or "")
+    assert door.renew() == {"renewed": False}
     host.issue(NAME)
-    assert one.look(told)["changes"] == ["certificate"]
+    assert door.look(wished)["changes"] == ["certificate"]
     host.calls.clear()
-    assert one.renew() == {"renewed": True}
+    assert door.renew() == {"renewed": True}
     assert host.calls[-1] == "systemctl reload nginx"
-    assert host.text(one.CHAIN) == host.text(one.acme_files(NAME)[0])
-    assert one.look(told)["changes"] == []
+    assert host.text(door.CHAIN) == host.text(door.acme_files(NAME)[0])
+    assert door.look(wished)["changes"] == []
     # The host trusts others by now.
-    host.write(one.SYSTEM_TRUST, "all\n")
-    assert one.renew() == {"renewed": False}
-    assert host.text(one.ACME_TRUST) == "all\nthe CA\n"
-    assert one.look(told)["changes"] == []
+    host.write(door.SYSTEM_TRUST, "all\n")
+    assert door.renew() == {"renewed": False}
+    assert host.text(door.ACME_TRUST) == "all\nthe CA\n"
+    assert door.look(wished)["changes"] == []
 
 
 def test_another_address_is_told_to_the_server(host: Host) -> None:
-    one = host.program
-    one.apply(wish(**acme(email="a@example.org")))
+    door = host.program
+    door.apply(wish(**acme(email="a@example.org")))
     assert "--email a@example.org --no-eff-email" in next(
         said for said in host.calls if "certonly" in said
     )
     host.calls.clear()
-    one.apply(wish(**acme(email="b@example.org")))
+    door.apply(wish(**acme(email="b@example.org")))
     assert host.asked() == ["update_account"]
     host.calls.clear()
-    one.apply(wish(**acme(email="b@example.org", hsts=True)))
+    door.apply(wish(**acme(email="b@example.org", hsts=True)))
     assert host.asked() == []
 
 
 @pytest.mark.parametrize("way", ["local_ca", "gone"])
 def test_certbots_files_stay_and_ours_go(host: Host, way: str) -> None:
-    one = host.program
-    host.write(one.GIVEN_ACME_CA, "the CA\n")
-    one.apply(wish(**acme(given={"acme_ca": "1"})))
+    door = host.program
+    host.write(door.GIVEN_ACME_CA, "the CA\n")
+    door.apply(wish(**acme(given={"acme_ca": "1"})))
     if way == "gone":
-        one.remove()
+        door.remove()
     else:
-        one.apply(wish())
-        assert ":80" not in (host.text(one.SITE) or "")
-    there = [host.text(path) for path in (one.HOOK, one.CERTBOT_ENVIRONMENT)]
+        door.apply(wish())
+        assert ":80" not in (host.text(door.SITE) or "")
+    there = [host.text(path) for path in (door.HOOK, door.CERTBOT_ENVIRONMENT)]
     assert there == [None, None]
-    assert not host.path(one.CERTBOT_ENVIRONMENT).parent.exists()
-    assert not host.path(one.CHALLENGES).exists()
-    assert host.text(one.acme_files(NAME)[0])
+    assert not host.path(door.CERTBOT_ENVIRONMENT).parent.exists()
+    assert not host.path(door.CHALLENGES).exists()
+    assert host.text(door.acme_files(NAME)[0])
     host.calls.clear()
-    one.apply(wish(**acme()))
+    door.apply(wish(**acme()))
     assert host.asked() == []
 
 

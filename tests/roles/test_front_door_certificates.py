@@ -58,7 +58,7 @@ def test_whoever_has_the_authoritys_key_can_be_this_name_and_nobody_else(
     """Addresses and e-mail names were of nobody's kind, and so all permitted (L1)."""
     host.program.apply(wish())
     (tmp_path / "ext").write_text(f"[v3]\nsubjectAltName={name}\nextendedKeyUsage={usage}\n")
-    ca = [str(host.path(one)) for one in (host.program.CA, host.program.CA_KEY)]
+    ca = [str(host.path(path)) for path in (host.program.CA, host.program.CA_KEY)]
     leaf = {name: str(tmp_path / name) for name in ("key", "csr", "crt", "ext")}
     for command in (
         ["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
@@ -78,10 +78,10 @@ def test_whoever_has_the_authoritys_key_can_be_this_name_and_nobody_else(
 def test_a_second_time_nothing_is_made_anew(host: Host) -> None:
     host.program.apply(wish())
     before = {
-        one: host.text(one) for one in (host.program.CA, host.program.CHAIN, host.program.KEY)
+        path: host.text(path) for path in (host.program.CA, host.program.CHAIN, host.program.KEY)
     }
     host.program.apply(wish(hsts=True))
-    assert {one: host.text(one) for one in before} == before
+    assert {path: host.text(path) for path in before} == before
     assert host.program.look(wish(hsts=True))["changes"] == []
 
 
@@ -117,18 +117,18 @@ def test_what_others_changed_is_seen_after_a_renewal(host: Host, name: str) -> N
 
 @pytest.mark.parametrize("tls", ["local_ca", "given"])
 def test_a_chain_that_others_put_in_our_place_is_not_taken(host: Host, tls: str) -> None:
-    one, changed = host.program, {}
+    door, changed = host.program, {}
     if tls == "given":
-        made(host, one.GIVEN, one.GIVEN_KEY, days="300")
+        made(host, door.GIVEN, door.GIVEN_KEY, days="300")
         changed = {"tls": "given", "certificate": "/x", "key": "/y", "given": {"key": "1"}}
-    one.apply(wish(**changed))
-    made(host, one.CHAIN, one.KEY, days="300")
-    before = host.text(one.DOOR)
+    door.apply(wish(**changed))
+    made(host, door.CHAIN, door.KEY, days="300")
+    before = host.text(door.DOOR)
     host.calls.clear()
-    assert one.renew() == {"renewed": False}
+    assert door.renew() == {"renewed": False}
     assert host.calls == []
-    assert host.text(one.DOOR) == before
-    assert one.look(wish(**changed))["changes"] == [one.CHAIN, one.KEY]
+    assert host.text(door.DOOR) == before
+    assert door.look(wish(**changed))["changes"] == [door.CHAIN, door.KEY]
 
 
 def test_another_name_is_another_authority_and_the_old_one_is_kept(host: Host) -> None:
@@ -158,35 +158,35 @@ def test_a_key_that_nobody_reads_any_more_is_not_kept(host: Host) -> None:
 
 @pytest.mark.parametrize("tls", ["given", "host"])
 def test_an_authority_that_nobody_asks_any_more_is_not_kept(host: Host, tls: str) -> None:
-    one = host.program
-    one.apply(wish())
-    one.apply(wish(name="gpu08.example.org"))
+    door = host.program
+    door.apply(wish())
+    door.apply(wish(name="gpu08.example.org"))
     files = {"tls": tls, "certificate": "/c.pem", "key": "/k.pem"}
-    made(host, *(("/c.pem", "/k.pem") if tls == "host" else (one.GIVEN, one.GIVEN_KEY)))
-    assert host.text(one.CA_KEY + ".save")
-    one.apply(wish(**files))
+    made(host, *(("/c.pem", "/k.pem") if tls == "host" else (door.GIVEN, door.GIVEN_KEY)))
+    assert host.text(door.CA_KEY + ".save")
+    door.apply(wish(**files))
     mine = {"brought", "door.json"} | ({"chain.pem", "key.pem"} if tls == "given" else set())
-    assert {path.name for path in host.path(one.PLACE).iterdir()} <= mine
-    one.apply(wish())
-    assert f"DNS:{NAME}" in certified(host, one.CA)
+    assert {path.name for path in host.path(door.PLACE).iterdir()} <= mine
+    door.apply(wish())
+    assert f"DNS:{NAME}" in certified(host, door.CA)
 
 
 @pytest.mark.parametrize("name", ["CA", "CA_KEY"])
 @pytest.mark.parametrize("content", ["", "no PEM", "another"])
 def test_a_damaged_authority_is_made_anew(host: Host, name: str, content: str) -> None:
-    one = host.program
-    one.apply(wish())
-    path = getattr(one, name)
+    door = host.program
+    door.apply(wish())
+    path = getattr(door, name)
     if content == "another":
         made(host, "/c.pem", "/k.pem")
         content = host.text("/c.pem" if name == "CA" else "/k.pem") or ""
     host.write(path, content)
-    one.certificate(NAME)
-    one.apply(wish())
-    assert one.look(wish())["changes"] == []
+    door.certificate(NAME)
+    door.apply(wish())
+    assert door.look(wish())["changes"] == []
     assert host.text(path + ".save") == content
     subprocess.run(
-        ["openssl", "verify", "-CAfile", str(host.path(one.CA)), str(host.path(one.CHAIN))],
+        ["openssl", "verify", "-CAfile", str(host.path(door.CA)), str(host.path(door.CHAIN))],
         check=True, capture_output=True,
     )  # fmt: skip
 
@@ -217,19 +217,19 @@ def test_a_certificate_that_others_renewed_is_read(host: Host) -> None:
 def test_what_is_given_is_tried_before_anything_is_replaced(
     host: Host, harm: str, words: str
 ) -> None:
-    one = host.program
+    door = host.program
     files = {"tls": "given", "certificate": "/x", "key": "/y", "given": {"key": "1"}}
-    made(host, one.GIVEN, one.GIVEN_KEY)
-    one.apply(wish(**files))
-    assert host.text(one.GIVEN_KEY) is None
-    before = {path: host.text(path) for path in (one.CHAIN, one.KEY, one.SITE, one.DOOR)}
-    made(host, one.GIVEN, one.GIVEN_KEY, "other.example.org" if harm == "name" else NAME)
+    made(host, door.GIVEN, door.GIVEN_KEY)
+    door.apply(wish(**files))
+    assert host.text(door.GIVEN_KEY) is None
+    before = {path: host.text(path) for path in (door.CHAIN, door.KEY, door.SITE, door.DOOR)}
+    made(host, door.GIVEN, door.GIVEN_KEY, "other.example.org" if harm == "name" else NAME)
     if harm == "key":
-        made(host, "/somewhere", one.GIVEN_KEY)
+        made(host, "/somewhere", door.GIVEN_KEY)
     if harm == "gone":
-        host.path(one.GIVEN_KEY).unlink()
+        host.path(door.GIVEN_KEY).unlink()
     if harm == "text":
-        host.write(one.GIVEN, "no certificate\n")
-    with pytest.raises(one.RefusedError, match=words):
-        one.apply(wish(**{**files, "given": {"key": "2"}}))
+        host.write(door.GIVEN, "no certificate\n")
+    with pytest.raises(door.RefusedError, match=words):
+        door.apply(wish(**{**files, "given": {"key": "2"}}))
     assert {path: host.text(path) for path in before} == before

@@ -35,21 +35,21 @@ def test_a_site_that_nginx_does_not_take_is_put_back(host: Host) -> None:
 
 @pytest.mark.parametrize("tls", ["local_ca", "given"])
 def test_with_a_site_all_that_belongs_to_it_is_put_back(host: Host, tls: str) -> None:
-    one, name = host.program, "gpu08.example.org"
-    one.apply(wish())
-    paths = (one.SITE, one.PAGE, one.CHAIN, one.KEY, one.CA, one.CA_KEY, one.DOOR)
+    door, name = host.program, "gpu08.example.org"
+    door.apply(wish())
+    paths = (door.SITE, door.PAGE, door.CHAIN, door.KEY, door.CA, door.CA_KEY, door.DOOR)
     before = {path: host.text(path) for path in paths}
     changed = {"name": name}
     if tls == "given":
-        made(host, one.GIVEN, one.GIVEN_KEY, name)
+        made(host, door.GIVEN, door.GIVEN_KEY, name)
         changed |= {"tls": tls, "certificate": "/x", "key": "/y"}
     host.takes = name
-    with pytest.raises(one.RefusedError, match="has the former one again"):
-        one.apply(wish(**changed))
+    with pytest.raises(door.RefusedError, match="has the former one again"):
+        door.apply(wish(**changed))
     assert {path: host.text(path) for path in paths} == before
-    for path in (one.KEY, one.CA_KEY):
+    for path in (door.KEY, door.CA_KEY):
         assert stat.S_IMODE(host.path(path).stat().st_mode) == 0o600
-    assert one.look(wish())["changes"] == []
+    assert door.look(wish())["changes"] == []
 
 
 def test_who_is_connected_stays_so(host: Host) -> None:

@@ -69,7 +69,7 @@ def test_nothing_behind_the_door_is_a_port_that_a_login_could_open(host: Host) -
     """Whoever bound it while a container started anew was sent cookies and tokens (M6)."""
     passed = re.findall(r"proxy_pass (\S+);", host.program.site(wish()))
     assert len(passed) == 4
-    assert [one for one in passed if not one.startswith(f"http://unix:{PORTS}/")] == []
+    assert [address for address in passed if not address.startswith(f"http://unix:{PORTS}/")] == []
 
 
 @pytest.mark.parametrize(
@@ -135,13 +135,13 @@ def test_the_page_tells_who_has_what(host: Host) -> None:
     page = host.program.page(host.program.settings(wish()))
     rows = re.findall(r'<tr><th scope="row">(\w+)</th>(.*?)</tr>', page)
     assert [name for name, _ in rows] == ["ada", "bob", "eve"]
-    told = dict(rows)
-    assert '<a href="/ada/">Jupyter</a>' in told["ada"]
-    assert "GPU 0, GPU 1" in told["ada"]
-    assert "2 CPUs, 4G memory" in told["ada"]
-    assert '<a href="/bob/tensorboard/">TensorBoard</a>' in told["bob"]
-    assert "<td>1 GPU</td>" in told["bob"]
-    assert f"<code>ssh -p 2203 eve@{NAME}</code>" in told["eve"]
+    cells = dict(rows)
+    assert '<a href="/ada/">Jupyter</a>' in cells["ada"]
+    assert "GPU 0, GPU 1" in cells["ada"]
+    assert "2 CPUs, 4G memory" in cells["ada"]
+    assert '<a href="/bob/tensorboard/">TensorBoard</a>' in cells["bob"]
+    assert "<td>1 GPU</td>" in cells["bob"]
+    assert f"<code>ssh -p 2203 eve@{NAME}</code>" in cells["eve"]
     assert "secret" not in page
     assert "<script" not in page
 

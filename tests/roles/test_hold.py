@@ -313,7 +313,7 @@ def test_who_reads_while_it_is_written_finds_one_content_or_the_other(tmp_path: 
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     os.close(handle)
-    assert [one for one in found if one not in contents] == []
+    assert [content for content in found if content not in contents] == []
 
 
 def test_patience_has_an_end(start: Start, step: Step, path: Path) -> None:

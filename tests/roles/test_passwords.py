@@ -173,13 +173,13 @@ def test_pip_reads_addresses_with_a_password_from_standard_input(tmp_path: Path)
     }
     # What it lists goes where a test can read it: of pip itself standard error is kept alone.
     pip = [str(tmp_path / "venv/bin/python"), "-I", "-m", "pip", "config", "list"]
-    code, told = pip_install.run(
+    code, output = pip_install.run(
         ["/bin/sh", "-c", 'exec "$@" >&2', "sh", *pip], str(tmp_path), options
     )
-    assert code == 0, told
-    assert "global.index-url='https://ada:s%40cret@mirror.example.org/simple'" in told
-    assert "global.extra-index-url='https://a.example.org/x https://b.example.org/y'" in told
-    assert "global.proxy='http://p:q@proxy.example.org:3128'" in told
+    assert code == 0, output
+    assert "global.index-url='https://ada:s%40cret@mirror.example.org/simple'" in output
+    assert "global.extra-index-url='https://a.example.org/x https://b.example.org/y'" in output
+    assert "global.proxy='http://p:q@proxy.example.org:3128'" in output
     environment = pip_install.environment(str(tmp_path), options)
     assert "cret" not in str(environment), "it is in the environment as well"
     assert os.listdir(tmp_path) == ["venv"], "it is in a file that stays"
@@ -200,7 +200,7 @@ def test_addresses_without_a_password_go_to_pip_as_its_environment(tmp_path: Pat
         "PIP_INDEX_URL": "https://mirror.example.org/simple",
         "PIP_EXTRA_INDEX_URL": "https://a.example.org/x https://b.example.org/y",
     }
-    code, told = pip_install.run(
+    code, output = pip_install.run(
         ["/bin/sh", "-c", "cat >&2; umask >&2; exit 3", "sh"], str(tmp_path), {}
     )
-    assert (code, told) == (3, "0022\n")
+    assert (code, output) == (3, "0022\n")

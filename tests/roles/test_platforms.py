@@ -95,7 +95,9 @@ def test_the_drivers_tables_are_the_catalogs_rows(release: str) -> None:
             assert set(sets[name]) >= set(row[name])
         assert sets["userspace"]["nvidia-smi"].startswith(row["version"] + "-")
         # A package in two sets could have two versions.
-        assert sum(map(len, sets.values())) == len({n for one in sets.values() for n in one})
+        assert sum(map(len, sets.values())) == len(
+            {n for packages in sets.values() for n in packages}
+        )
 
 
 @pytest.mark.parametrize("release", RELEASES)

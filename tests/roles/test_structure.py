@@ -167,12 +167,12 @@ def test_a_command_says_whether_it_changes_something_and_a_probe_runs_in_check_m
         name = module(task)
         if name not in COMMANDS:
             continue
-        told = (
+        declared = (
             "changed_when" in task
             or "creates" in (task[name] or {})
             or "creates" in task.get("args", {})
         )
-        assert told, f"{task['name']}: no changed_when"
+        assert declared, f"{task['name']}: no changed_when"
         if task.get("changed_when") is False:
             assert task.get("check_mode") is False, (
                 f"{task['name']}: a probe without check_mode: false"

@@ -107,7 +107,7 @@ def test_it_is_made_where_there_is_none(
     assert GENERATE in host.asked
     host.asked.clear()
     assert host.make(OLD) == {"changed": False, "saved": None}
-    assert not any(one[0] == "nvidia-ctk" for one in host.asked)
+    assert not any(command[0] == "nvidia-ctk" for command in host.asked)
 
 
 def test_what_somebody_else_made_is_kept(

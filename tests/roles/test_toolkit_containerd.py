@@ -405,13 +405,13 @@ def test_a_call_writes_restarts_and_has_nothing_left_to_do(machine: Machine) -> 
 
 def test_check_mode_says_what_would_be_done_and_does_nothing(machine: Machine) -> None:
     machine.put(look.CONFIG, THEIRS)
-    told = machine.role().present(check=True)
-    assert told["changed"] is True
-    assert told["msg"] == (
+    answer = machine.role().present(check=True)
+    assert answer["changed"] is True
+    assert answer["msg"] == (
         "Would make the runtime nvidia known to containerd in /etc/containerd/config.toml, and "
         "restart it where it runs"
     )
-    assert told["diff"]["after"] == OURS.format(version="", more="")
+    assert answer["diff"]["after"] == OURS.format(version="", more="")
     assert machine.text() == THEIRS
     assert not (machine.root / "run/provision").exists()
     machine.role().present()

@@ -384,9 +384,9 @@ def test_a_call_writes_restarts_and_has_nothing_left_to_do(machine: Machine) -> 
 
 def test_check_mode_says_what_would_be_done_and_does_nothing(machine: Machine) -> None:
     before = machine.names()
-    told = machine.role().present(check=True)
-    assert (told["changed"], told["diff"]["after"]) == (True, MINE)
-    assert told["msg"] == (
+    answer = machine.role().present(check=True)
+    assert (answer["changed"], answer["diff"]["after"]) == (True, MINE)
+    assert answer["msg"] == (
         "Would make the runtime nvidia known to CRI-O in /etc/crio/crio.conf.d/99-nvidia.toml, and "
         "restart it where it runs"
     )

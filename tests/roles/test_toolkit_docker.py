@@ -272,9 +272,9 @@ def test_the_look_and_the_role_see_the_same(
 ) -> None:
     for path, text in files.items():
         put(root, path, text)
-    told, seen = machine.role().look(), docker.look(machine.context())
+    answer, seen = machine.role().look(), docker.look(machine.context())
     assert {**seen, "fault": bool(seen["fault"])} == {
-        **{key: told[key] for key in seen}, "fault": bool(told["fault"])
+        **{key: answer[key] for key in seen}, "fault": bool(answer["fault"])
     }  # fmt: skip
 
 
@@ -295,10 +295,10 @@ def test_the_entry_goes_and_all_else_stays(machine: Machine, root: Path) -> None
     config.chmod(0o640)
     machine.role().write()
     assert machine.role().removal_state()["entry"] is True
-    told = machine.role().take()
+    answer = machine.role().take()
     assert json.loads(config.read_text("utf-8")) == json.loads(FOREIGN)
     assert config.stat().st_mode & 0o7777 == 0o640
-    assert "nvidia" in Path(told["saved"]).read_text("utf-8")
+    assert "nvidia" in Path(answer["saved"]).read_text("utf-8")
     assert machine.role().take() == {"changed": False, "saved": None}
     assert machine.role().removal_state()["entry"] is False
 
@@ -311,9 +311,9 @@ def test_other_runtimes_stay_and_a_file_of_ours_alone_goes(machine: Machine, roo
     assert json.loads(config.read_text("utf-8")) == {"runtimes": kata}
     config.unlink()
     machine.role().write()
-    told = machine.role().take()
+    answer = machine.role().take()
     assert not config.exists()
-    assert docker.RUNTIME in Path(told["saved"]).read_text("utf-8")
+    assert docker.RUNTIME in Path(answer["saved"]).read_text("utf-8")
 
 
 @pytest.mark.parametrize("text", ["{}", '{"runtimes": {"nvidia": {"path": "/opt/x"}}}'])
@@ -348,27 +348,27 @@ def test_a_docker_that_runs_reads_its_configuration_anew(
     machine: Machine, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """dockerd reads `runtimes` anew only where the file has the word; then it goes too."""
-    told: list[tuple[int, int, Any]] = []
+    signals: list[tuple[int, int, Any]] = []
     config = put(root, docker.CONFIG, FOREIGN)
     answers = iter(['{"runc": {}, "nvidia": {}}', '{"runc": {}}'])
 
     def kill(pid: int, number: int) -> None:
-        told.append((pid, number, json.loads(config.read_text("utf-8"))))
+        signals.append((pid, number, json.loads(config.read_text("utf-8"))))
         machine.says = lambda _arguments: next(answers)
 
     monkeypatch.setattr(docker_runtime.os, "kill", kill)
     monkeypatch.setattr(docker_runtime.time, "sleep", lambda _seconds: None)
     machine.role().write()
     machine.role().take()
-    assert told == []
+    assert signals == []
     machine.role().write()
     machine.runs()
     machine.role().take()
-    assert told == [(7, signal.SIGHUP, {**json.loads(FOREIGN), "runtimes": {}})]
+    assert signals == [(7, signal.SIGHUP, {**json.loads(FOREIGN), "runtimes": {}})]
     assert next(answers, None) is None
     assert json.loads(config.read_text("utf-8")) == json.loads(FOREIGN)
     machine.role().take()
-    assert len(told) == 1
+    assert len(signals) == 1
 
 
 WORKERS = {
@@ -446,9 +446,9 @@ def test_a_call_writes_restarts_and_has_nothing_left_to_do(machine: Machine, roo
 def test_check_mode_says_what_would_be_done_and_does_nothing(machine: Machine, root: Path) -> None:
     config = put(root, docker.CONFIG, FOREIGN)
     Answering(machine)
-    told = machine.role().present(check=True)
-    assert told["changed"] is True
-    assert told["msg"] == (
+    answer = machine.role().present(check=True)
+    assert answer["changed"] is True
+    assert answer["msg"] == (
         "Would make the runtime nvidia known to docker in /etc/docker/daemon.json, and restart "
         "docker where it runs"
     )

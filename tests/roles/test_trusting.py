@@ -56,7 +56,7 @@ def test_the_pattern_sees_what_it_is_for() -> None:
         "argv:\n  - python3\n  - '-'\n",
     ):
         found = [m["first"] or m["second"] for m in PYTHON.finditer(text)]
-        assert [one.strip("'\"") for one in found] == ["-"], text
+        assert [word.strip("'\"") for word in found] == ["-"], text
 
 
 @pytest.mark.parametrize("path", TASKS, ids=lambda path: str(path.relative_to(ROLES)))

@@ -119,7 +119,7 @@ def test_the_context_is_what_the_host_has(
         assert conf is not None
         # cuDNN's folder alone: where all look nothing has to be said.
         assert conf.read().decode() == CUDNN + "/lib64\n"
-    paths = {name for name, one in entries.items() if not one.isdir()}
+    paths = {name for name, entry in entries.items() if not entry.isdir()}
     assert paths == {
         "Containerfile",
         "root/etc/ld.so.conf.d/00-gpu-workspace.conf",

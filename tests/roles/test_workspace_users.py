@@ -120,12 +120,12 @@ def test_an_account_that_got_a_persons_uid_ends_it(machine: Machine) -> None:
 def test_an_account_of_the_host_is_refused(machine: Machine, user: str, why: str | None) -> None:
     machine.put("/etc/passwd", "carol:x:1001:1001::/home/carol:/bin/sh\n")
     machine.put("/etc/subuid", "alice:100000:65536\n")
-    one = wish({**ADA, "user": user})
+    wished = wish({**ADA, "user": user})
     if why is None:
-        current.look(one)
+        current.look(wished)
     else:
         with pytest.raises(places.RefusedError) as error:
-            current.look(one)
+            current.look(wished)
         assert why in str(error.value)
         assert "leave `user` out" in str(error.value)
 
@@ -150,7 +150,9 @@ def test_the_homes_root_is_for_root_alone(machine: Machine) -> None:
     assert (found["open"], found["changes"]) == (True, {})
     bring.apply(wish(ADA))
     assert current.look(wish(ADA))["open"] is False
-    assert machine.told("systemctl", "stop") == [["systemctl", "stop", "gpu-workspace@ada.service"]]
+    assert machine.calls_of("systemctl", "stop") == [
+        ["systemctl", "stop", "gpu-workspace@ada.service"]
+    ]
 
 
 def test_the_root_is_closed_over_the_homes_of_who_is_gone(machine: Machine) -> None:
@@ -181,7 +183,7 @@ def test_a_root_that_is_not_for_homes_alone_is_refused(
         with pytest.raises(places.RefusedError) as error:
             bring.apply(wish(ADA, root=root))
         assert why in str(error.value)
-        assert machine.told("systemctl") == []
+        assert machine.calls_of("systemctl") == []
         assert mode(machine, "/data") == parent
 
 
@@ -233,12 +235,12 @@ def former(machine: Machine) -> Machine:
 
 @AS_ROOT
 def test_homes_are_given_over_in_one_run_and_nothing_is_lost(former: Machine) -> None:
-    one = wish(ADA, {**BOB, "user": "5000:5001"})
-    assert current.look(one)["changes"] == dict.fromkeys(("ada", "bob"), "other settings")
-    bring.apply(one)
-    assert current.look(one)["changes"] == {}
+    wished = wish(ADA, {**BOB, "user": "5000:5001"})
+    assert current.look(wished)["changes"] == dict.fromkeys(("ada", "bob"), "other settings")
+    bring.apply(wished)
+    assert current.look(wished)["changes"] == {}
     assert mode(former, HOMES) == 0o700
-    outside = {one: os.lstat(one) for one in (former.root / "srv", former.root)}
+    outside = {path: os.lstat(path) for path in (former.root / "srv", former.root)}
     for name, uid, gid in (("ada", 70000, 70000), ("bob", 5000, 5001)):
         home = former.root / f"srv/homes/{name}"
         for path in (".", "deep", "deep/notes", "deep/run", "shadow", "elsewhere"):
@@ -262,10 +264,10 @@ def test_who_was_cut_off_while_homes_were_given_over_begins_again(
 ) -> None:
     real = os.chown
 
-    def cut_off(path: Any, *told: Any, **more: Any) -> None:
+    def cut_off(path: Any, *arguments: Any, **more: Any) -> None:
         if path == "notes":
             raise KeyboardInterrupt
-        real(path, *told, **more)
+        real(path, *arguments, **more)
 
     monkeypatch.setattr(os, "chown", cut_off)
     with pytest.raises(KeyboardInterrupt):
@@ -301,5 +303,5 @@ def test_what_is_mounted_in_a_home_is_nobodys_to_give(former: Machine) -> None:
     former.put("/proc/self/mountinfo", line)
     with pytest.raises(places.RefusedError, match="/srv/homes/ada/my data is mounted in the home"):
         bring.apply(wish(ADA))
-    assert former.told("systemctl") == []
+    assert former.calls_of("systemctl") == []
     assert (former.root / "srv/homes/ada").stat().st_uid == 1000

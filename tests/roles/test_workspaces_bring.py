@@ -36,7 +36,7 @@ def test_a_second_time_nothing_is_told_to_systemd(machine: Machine) -> None:
         "removed": [],
         "tokens": "/etc/gpu-workspace/NAME/token",
     }
-    assert machine.told("systemctl") == []
+    assert machine.calls_of("systemctl") == []
 
 
 def test_a_change_of_one_touches_one(machine: Machine) -> None:
@@ -44,7 +44,9 @@ def test_a_change_of_one_touches_one(machine: Machine) -> None:
     token, revision = (machine.text(f"/etc/gpu-workspace/bob/{x}") for x in ("token", "revision"))
     machine.calls.clear()
     assert bring.apply(wish(ADA, {**BOB, "memory": "3g"}))["changed"] == ["bob"]
-    assert machine.told("systemctl", "stop") == [["systemctl", "stop", "gpu-workspace@bob.service"]]
+    assert machine.calls_of("systemctl", "stop") == [
+        ["systemctl", "stop", "gpu-workspace@bob.service"]
+    ]
     assert machine.text("/etc/gpu-workspace/bob/token") == token
     assert machine.text("/etc/gpu-workspace/bob/revision") != revision
 
@@ -54,12 +56,12 @@ def test_all_who_change_are_stopped_before_one_is_started(machine: Machine) -> N
     machine.calls.clear()
     bring.apply(wish({**ADA, "port": 8802}, {**BOB, "port": 8801}))
     both = ["gpu-workspace@ada.service", "gpu-workspace@bob.service"]
-    words = [one[1] for one in machine.told("systemctl")]
+    words = [call[1] for call in machine.calls_of("systemctl")]
     # Then systemd lets go of their ports and takes the others, before one of them is started.
     ports = ["disable", "stop"] * 2 + ["daemon-reload", "enable", "start"]
     assert words == ["stop", *ports, "enable", "start"]
-    assert machine.told("systemctl", "stop")[0][2:] == both
-    assert machine.told("systemctl", "start")[-1][2:] == both
+    assert machine.calls_of("systemctl", "stop")[0][2:] == both
+    assert machine.calls_of("systemctl", "start")[-1][2:] == both
 
 
 def test_who_is_gone_is_stopped_and_the_home_stays(machine: Machine) -> None:
@@ -113,10 +115,10 @@ def test_who_was_cut_off_is_not_taken_for_whole(
     changed = wish({**ADA, "memory": "3g"})
     put = files.put
 
-    def cut_off(path: str, *told: Any) -> None:
+    def cut_off(path: str, *arguments: Any) -> None:
         if path.endswith("/revision"):
             raise KeyboardInterrupt
-        put(path, *told)
+        put(path, *arguments)
 
     monkeypatch.setattr(files, "put", cut_off)
     with pytest.raises(KeyboardInterrupt):
@@ -138,7 +140,7 @@ def test_a_token_that_is_none_is_refused_and_not_shown(machine: Machine, token: 
         bring.apply(wish(ADA, tokens={"ada": token}))
     assert "at least 16 characters" in str(error.value)
     assert str(token) not in str(error.value)
-    assert machine.told("systemctl") == []
+    assert machine.calls_of("systemctl") == []
 
 
 def test_a_port_of_somebody_else_is_refused(machine: Machine) -> None:
@@ -157,15 +159,17 @@ def test_a_port_of_somebody_else_is_refused(machine: Machine) -> None:
     assert current.look(wish(ADA))["changes"] == {"ada": "not running"}
 
 
-@pytest.mark.parametrize(("told", "fits"), [("", True), ("3g", False), ("4g", True)])
-def test_more_memory_than_there_is_is_refused(machine: Machine, told: str, fits: bool) -> None:
+@pytest.mark.parametrize(("host_memory", "fits"), [("", True), ("3g", False), ("4g", True)])
+def test_more_memory_than_there_is_is_refused(
+    machine: Machine, host_memory: str, fits: bool
+) -> None:
     machine.put("/proc/meminfo", f"MemTotal:       {4 << 20} kB\nMemFree: 1 kB\n")
     people = (ADA, {**BOB, "memory": "2g"})
     if fits:
-        current.look(wish(*people, host_memory=told))
+        current.look(wish(*people, host_memory=host_memory))
     else:
         with pytest.raises(places.RefusedError, match="4096 MiB together; the host has 3072 MiB"):
-            current.look(wish(*people, host_memory=told))
+            current.look(wish(*people, host_memory=host_memory))
     with pytest.raises(places.RefusedError, match="4097 MiB together; the host has 4096 MiB"):
         current.look(wish(ADA, {**BOB, "memory": "2049m"}))
 

@@ -81,7 +81,7 @@ def test_an_older_compose_gets_gpus_by_the_runtime(
     text, service = as_compose("--runtime")
     assert "deploy" not in service
     assert service["runtime"] == ("nvidia" if visible else "runc")
-    found = [one for one in service["environment"] if one.startswith("NVIDIA")]
+    found = [variable for variable in service["environment"] if variable.startswith("NVIDIA")]
     assert found == [f"NVIDIA_VISIBLE_DEVICES={visible or 'void'}"]
     assert yaml.safe_load(text)["version"] == "2.4"
     newer = as_compose()[1]
@@ -95,8 +95,8 @@ def test_an_older_compose_gets_gpus_by_the_runtime(
 
 def test_a_person_of_any_kind_has_a_compose_file(keyed: Machine) -> None:
     """An argument of docker's without its word would be refused."""
-    for one in (SSH, BOTH, ADA, person(gpus="all", user="0:0")):
-        bring.apply(wish(one))
+    for somebody in (SSH, BOTH, ADA, person(gpus="all", user="0:0")):
+        bring.apply(wish(somebody))
         text, service = as_compose()
         words_of_docker = command.command("ada")
         assert service["command"] == words_of_docker[-2:]
@@ -122,8 +122,8 @@ def test_an_argument_without_a_word_in_a_compose_file_is_refused() -> None:
 def test_a_network_of_dockers_is_one_of_composes(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = ["run", "--network", "people", "image", "true"]
-    monkeypatch.setattr(command, "command", lambda _name: told)
+    arguments = ["run", "--network", "people", "image", "true"]
+    monkeypatch.setattr(command, "command", lambda _name: arguments)
     found = yaml.safe_load(compose.compose("ada"))
     assert found == {
         "services": {"ada": {"networks": ["people"], "image": "image", "command": ["true"]}},

@@ -25,8 +25,8 @@ from workspace_machine import ADA, BOB, IMAGE, SECRET, Machine, person, wish
 
 def test_docker_is_told_all_of_it_and_no_secret(machine: Machine) -> None:
     bring.apply(wish(ADA, tokens={"ada": SECRET}))
-    told = command.command("ada")
-    words = " ".join(told)
+    arguments = command.command("ada")
+    words = " ".join(arguments)
     for part in (
         "--name gpu-workspace-ada --hostname ada",
         "--security-opt no-new-privileges --pids-limit 16384 --log-driver local",
@@ -71,11 +71,11 @@ def test_a_container_of_that_name_that_is_not_ours_is_left_alone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = (0, "gpu-workspace-ada \n", "")
-    told: list[tuple[str, ...]] = []
-    monkeypatch.setattr(docker, "answer", lambda *words, **_more: told.append(words) or said)
+    calls: list[tuple[str, ...]] = []
+    monkeypatch.setattr(docker, "answer", lambda *words, **_more: calls.append(words) or said)
     with pytest.raises(places.RefusedError, match="is not of gpu_workspaces"):
         containers.stop("ada")
-    assert [words[0] for words in told] == ["ps"]
+    assert [words[0] for words in calls] == ["ps"]
 
 
 def test_a_name_is_waited_for_until_it_is_free(
@@ -83,16 +83,16 @@ def test_a_name_is_waited_for_until_it_is_free(
 ) -> None:
     """docker removes a container in its own time, and knows it no more before the name is free."""
     left = ["gpu-workspace-ada ada\n"] * 3
-    told: list[str] = []
+    commands: list[str] = []
 
     def answer(*words: str, **_more: Any) -> tuple[int, str, str]:
-        told.append(words[0])
+        commands.append(words[0])
         return 0, left.pop() if left and words[0] == "ps" else "", ""
 
     monkeypatch.setattr(docker, "answer", answer)
     monkeypatch.setattr(containers.time, "sleep", lambda _seconds: None)
     containers.stop("ada")
-    assert told == ["ps", "stop", "rm", "ps", "ps", "ps"]
+    assert commands == ["ps", "stop", "rm", "ps", "ps", "ps"]
 
 
 def test_what_is_told_of_a_container_ends_with_it(machine: Machine) -> None:
@@ -153,7 +153,7 @@ def test_a_file_with_another_hash_is_not_loaded(machine: Machine, tmp_path: Path
     archive.write_bytes(b"something else")
     with pytest.raises(places.RefusedError, match="It was not loaded"):
         images.load(str(archive), "0" * 64, "gpu-workspace:0")
-    assert machine.told("docker") == []
+    assert machine.calls_of("docker") == []
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,10 @@ def test_a_file_with_another_hash_is_not_loaded(machine: Machine, tmp_path: Path
 def test_a_file_holds_one_image(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, loaded: str | None
 ) -> None:
-    archive, told = tmp_path / "image.tar", []
+    archive, calls = tmp_path / "image.tar", []
 
     def answer(*words: str, **_more: Any) -> tuple[int, str, str]:
-        told.append(words)
+        calls.append(words)
         return 0, output if words[0] == "load" else "", ""
 
     archive.write_bytes(b"x")
@@ -180,10 +180,10 @@ def test_a_file_holds_one_image(
     if loaded is None:
         with pytest.raises(places.RefusedError, match=r"holds \d images; expected one"):
             images.load(str(archive), digest, "gpu-workspace:x")
-        assert len(told) == 1
+        assert len(calls) == 1
     else:
         images.load(str(archive), digest, "gpu-workspace:x")
-        assert told[1] == ("tag", loaded, "gpu-workspace:x")
+        assert calls[1] == ("tag", loaded, "gpu-workspace:x")
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_an_image_that_is_built_is_named_by_all_that_goes_in() -> None:
 def test_all_are_on_one_network_that_is_made_once(machine: Machine) -> None:
     docker.connect()
     docker.connect()
-    (made,) = machine.told("docker", "--host", docker_words.SOCKET, "network", "create")
+    (made,) = machine.calls_of("docker", "--host", docker_words.SOCKET, "network", "create")
     assert made[-3:] == ["--opt", "com.docker.network.bridge.enable_icc=false", "gpu-workspaces"]
 
 
@@ -278,7 +278,7 @@ def test_a_network_of_that_name_that_is_not_ours_is_refused(
     machine.networks["gpu-workspaces"] = other
     with pytest.raises(places.RefusedError, match="gpu-workspaces that is not of gpu_workspaces"):
         current.look(wish(ADA))
-    assert machine.told("systemctl") == []
+    assert machine.calls_of("systemctl") == []
 
 
 def test_the_network_goes_with_the_last_of_them(machine: Machine) -> None:

@@ -38,7 +38,7 @@ class Handing:
             found = self.lists[name]
             if not found:
                 return 9, "", "Failed to initialize NVML: Unknown Error\n"
-            rows = [f"GPU {n}: T4 (UUID: {one})" for n, one in enumerate(found)]
+            rows = [f"GPU {n}: T4 (UUID: {uuid})" for n, uuid in enumerate(found)]
             return 0, "\n".join(rows), ""
 
         monkeypatch.setattr(programs, "call", call)
@@ -114,7 +114,7 @@ def test_what_tensorflow_of_the_image_lists(
 def test_root_runs_nothing_in_a_container_but_as_its_person(handing: Handing) -> None:
     """As root it was, by whatever PATH the container has: the person may have written it (M5)."""
     handed_gpus.handed()
-    assert [one[:4] for one in handing.asked] == [
+    assert [command[:4] for command in handing.asked] == [
         ["exec", "--user", f"{uid}:{uid}", f"gpu-workspace-{name}"]
         for uid, name in ((70000, "ada"), (70001, "bob"), (70002, "eve"))
     ]

@@ -149,8 +149,8 @@ def test_from_nobody_to_somebody_and_back(host: Host) -> None:
     called = host.calls()
     assert SECRET not in "".join(called)
     # The image is looked at before anybody's container is stopped for it.
-    tried = next(n for n, one in enumerate(called) if " run --rm --network none" in one)
-    assert tried < next(n for n, one in enumerate(called) if "systemctl stop" in one)
+    tried = next(n for n, call in enumerate(called) if " run --rm --network none" in call)
+    assert tried < next(n for n, call in enumerate(called) if "systemctl stop" in call)
     assert "systemctl daemon-reload" in called
     assert {path for path in shipped.FILES if not host.path(path).is_file()} == set()
     after = host.everything()
@@ -413,12 +413,12 @@ def test_the_program_and_its_units_are_written_once(machine: Machine) -> None:
     assert set(installed.install(texts, dry=True)) == {*shipped.FILES, LIBRARY, installed.FOLDER}
     assert list(machine.root.iterdir()) == []
     installed.install(texts)
-    assert machine.told("systemctl") == [["systemctl", "daemon-reload"]]
+    assert machine.calls_of("systemctl") == [["systemctl", "daemon-reload"]]
     for path, (wanted, _sha256) in shipped.FILES.items():
         assert (machine.text(path), mode(machine, path)) == (texts[path], wanted)
     assert mode(machine, LIBRARY) == mode(machine, installed.FOLDER) == 0o755
     assert installed.install(texts) == []
-    assert machine.told("systemctl") == [["systemctl", "daemon-reload"]]
+    assert machine.calls_of("systemctl") == [["systemctl", "daemon-reload"]]
 
 
 def test_only_what_differs_is_written_and_systemd_reads_units_alone(machine: Machine) -> None:
@@ -500,7 +500,7 @@ def test_the_program_of_before_is_replaced_and_nobody_is_stopped(machine: Machin
     assert (done["changed"], done["people"], done["summary"]) == (True, [], "")
     assert set(done["written"]) == {*shipped.FILES, LIBRARY, installed.FOLDER}
     assert machine.text("/etc/gpu-workspace/ada/revision") == revision
-    assert machine.told("systemctl") == [["systemctl", "daemon-reload"]]
+    assert machine.calls_of("systemctl") == [["systemctl", "daemon-reload"]]
     assert service.present(params, dry=False)["changed"] is False
 
 

@@ -135,10 +135,10 @@ def test_a_gpu_is_promised_once_unless_both_say_shared(ada: Any, bob: Any, clash
     if clash:
         with pytest.raises(ValueError, match="shared: true of both"):
             people_list.checked(both())
-        one = both()
-        one[0]["shared"] = True
+        people = both()
+        people[0]["shared"] = True
         with pytest.raises(ValueError, match="shared: true of both"):
-            people_list.checked(one)
+            people_list.checked(people)
     else:
         people_list.checked(both())
     people_list.checked(both(shared=True))
@@ -149,9 +149,9 @@ def test_a_gpu_is_promised_once_unless_both_say_shared(ada: Any, bob: Any, clash
 
 def given(kept: dict[str, Any] | None = None, **gpus: Any) -> Any:
     people = [
-        person(name, port=number, gpus=one["gpus"] if isinstance(one, dict) else one,
-               shared=isinstance(one, dict))
-        for number, (name, one) in enumerate(gpus.items(), 1)
+        person(name, port=number, gpus=wished["gpus"] if isinstance(wished, dict) else wished,
+               shared=isinstance(wished, dict))
+        for number, (name, wished) in enumerate(gpus.items(), 1)
     ]  # fmt: skip
     return allocation.allocated(people_list.checked(people), UUIDS, kept or {})
 

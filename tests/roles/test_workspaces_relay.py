@@ -91,8 +91,8 @@ def test_a_token_is_told_only_at_the_socket_that_root_opened(
     bring.apply(wish(ADA))
     places_asked: list[tuple[Any, ...]] = []
 
-    def ask(*told: Any) -> tuple[int, str]:
-        places_asked.append(told)
+    def ask(*arguments: Any) -> tuple[int, str]:
+        places_asked.append(arguments)
         return 200, "[]"
 
     monkeypatch.undo()
@@ -103,8 +103,8 @@ def test_a_token_is_told_only_at_the_socket_that_root_opened(
     (machine.root / f"{places.PORTS}/ada.jupyter".lstrip("/")).unlink()
     obstacles.in_use(context, ["ada"], {"ada": settings.of_person("ada")})
     proof._jupyter("ada", {"port": 8801, "address": "127.0.0.1", "base": "/ada/"})
-    told = {one[0] for one in places_asked if len(one) > 2 and one[2]}
-    assert told == {places.PORTS + "/ada.jupyter"}
+    sockets = {arguments[0] for arguments in places_asked if len(arguments) > 2 and arguments[2]}
+    assert sockets == {places.PORTS + "/ada.jupyter"}
     assert len(places_asked) == 3
 
 

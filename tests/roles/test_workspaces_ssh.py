@@ -43,8 +43,8 @@ def test_keys_and_a_host_key_are_brought_once(
 
 def test_sshd_alone_is_told_who_may_come_and_by_what(keyed: Machine) -> None:
     bring.apply(wish({**SSH, "user": "1000:1001"}))
-    told = command.command("ada")
-    words, script = " ".join(told[:-1]), told[-1]
+    arguments = command.command("ada")
+    words, script = " ".join(arguments[:-1]), arguments[-1]
     for part in (
         "--user 0:0",
         "--publish 0.0.0.0:2201:22",
@@ -83,8 +83,8 @@ def test_jupyter_beside_sshd_runs_as_its_user(keyed: Machine) -> None:
 
 
 def test_the_script_is_one_that_a_shell_reads(keyed: Machine) -> None:
-    for one in (SSH, BOTH, ADA):
-        bring.apply(wish(one))
+    for somebody in (SSH, BOTH, ADA):
+        bring.apply(wish(somebody))
         done = subprocess.run(
             ["sh", "-n"], input=command.command("ada")[-1], text=True, check=False,
             capture_output=True,
@@ -128,10 +128,10 @@ def test_a_password_lies_for_root_and_is_handed_over_as_a_file(keyed: Machine) -
     bring.apply(wish(SSH, passwords={"ada": HASHED}))
     path = keyed.root / "etc/gpu-workspace/ada/password"
     assert (path.read_text("utf-8"), path.stat().st_mode & 0o777) == (HASHED, 0o400)
-    told = command.command("ada")
+    arguments = command.command("ada")
     mount = "src=/etc/gpu-workspace/ada/password,dst=/run/gpu-workspace/password,readonly"
-    assert mount in " ".join(told)
-    assert HASHED not in " ".join(told)
+    assert mount in " ".join(arguments)
+    assert HASHED not in " ".join(arguments)
     assert HASHED not in keyed.text("/etc/gpu-workspace/ada/workspace.json")
 
 

@@ -62,8 +62,8 @@ def test_a_tensorboard_that_does_not_answer_fails_the_proof(
     monkeypatch.setattr(programs, "call", lambda _command: (0, "active", ""))
     for status, wrong in answers.items():
 
-        def ask(*told: Any, status: int | None = status) -> tuple[int | None, str]:
-            places_asked.append(told)
+        def ask(*arguments: Any, status: int | None = status) -> tuple[int | None, str]:
+            places_asked.append(arguments)
             return status, ""
 
         monkeypatch.setattr(jupyter, "ask", ask)

@@ -51,7 +51,7 @@ class Machine:
             mine = f"gpu-workspace-{name} {name}\n" if name in self.runs else ""
             return 0, "gpu-workspace-" + name + "-and-more other\n" + mine, ""
         if words[:1] == ["ps"]:
-            return 0, "".join(f"{name} {one}\n" for name, one in self.runs.items()), ""
+            return 0, "".join(f"{name} {revision}\n" for name, revision in self.runs.items()), ""
         if words[:2] == ["image", "inspect"]:
             return (0 if words[2] in self.images else 1), "", ""
         if words[:2] == ["network", "inspect"]:
@@ -96,7 +96,7 @@ class Machine:
                     (self.root / path.lstrip("/")).unlink(missing_ok=True)
         return 0, "", ""
 
-    def told(self, *words: str) -> list[list[str]]:
+    def calls_of(self, *words: str) -> list[list[str]]:
         return [call for call in self.calls if call[: len(words)] == list(words)]
 
 

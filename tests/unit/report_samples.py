@@ -48,9 +48,9 @@ def lab(count: int, *, installed: int | None = None) -> dict[str, Any]:
         hosts[f"gpu{number:03d}"] = _numbered(host(odd or _ordinary(number, bare)), number, odd)
     made = report(**hosts)
     made["proven"] = {
-        name: {"time": one["last_proven"], "stack": one["stack"]}
-        for name, one in hosts.items()
-        if one["last_proven"]
+        name: {"time": entry["last_proven"], "stack": entry["stack"]}
+        for name, entry in hosts.items()
+        if entry["last_proven"]
     } | {"gpu-spare": {"time": "2026-10-02T08:11:40.000Z", "stack": "debian11-tensorflow2.9.3"}}
     return made
 
@@ -59,18 +59,18 @@ def _ordinary(number: int, bare: int) -> str:
     return "installed" if number <= bare else "proven"
 
 
-def _numbered(one: dict[str, Any], number: int, odd: str | None) -> dict[str, Any]:
+def _numbered(entry: dict[str, Any], number: int, odd: str | None) -> dict[str, Any]:
     """What differs from host to host: GPUs' keys, durations, addresses."""
     name, memory = GPUS[number % 5 == 0]
-    for place, device in enumerate(one["found"].get("gpu_devices") or []):
+    for place, device in enumerate(entry["found"].get("gpu_devices") or []):
         uuid = f"GPU-{number:08x}-0efb-09ca-dc97-{place:012x}"
         device.update(name=name, memory=memory, uuid=uuid)
-    for place, part in enumerate(one["components"].values()):
+    for place, part in enumerate(entry["components"].values()):
         part["seconds"] = round(part["seconds"] * (1 + (number * 7 + place * 3) % 23 / 20), 3)
     if odd == "unreachable":
-        message = one["failure"]["message"]
-        one["failure"]["message"] = message.replace("192.0.2.9", f"192.0.2.{number % 250}")
-    return one
+        message = entry["failure"]["message"]
+        entry["failure"]["message"] = message.replace("192.0.2.9", f"192.0.2.{number % 250}")
+    return entry
 
 
 # A fleet: (group, platform, GPUs in a host), by racks of 40 hosts.
@@ -121,39 +121,39 @@ def fleet(count: int, *, ago: int = 0) -> dict[str, Any]:
 
 def _of_fleet(number: int, odd: str | None) -> dict[str, Any]:
     group, platform, gpus = RACKS[number // RACK % len(RACKS)]
-    one = host("drift" if odd == "drift_driver" else odd or "proven")
+    entry = host("drift" if odd == "drift_driver" else odd or "proven")
     if odd == "drift_driver":
-        one["changes"] = [copy.deepcopy(DRIVER)]
-        one["found"]["nvidia_driver"] = "470.199.02"
-    _numbered(one, number, odd)
-    one["groups"] = [group, "gpu_hosts", f"rack{number // RACK:02d}"]
-    one["simulated_gpu"] = one["container"] = False
-    if one["platform"]:
-        one["platform"]["kernel"] = KERNELS[platform]
+        entry["changes"] = [copy.deepcopy(DRIVER)]
+        entry["found"]["nvidia_driver"] = "470.199.02"
+    _numbered(entry, number, odd)
+    entry["groups"] = [group, "gpu_hosts", f"rack{number // RACK:02d}"]
+    entry["simulated_gpu"] = entry["container"] = False
+    if entry["platform"]:
+        entry["platform"]["kernel"] = KERNELS[platform]
         if number % 111 == 5:
-            one["platform"]["kernel"] = "5.10.0-28-amd64"
-        one["gpus"] = [
-            {**one["gpus"][0], "index": place, "pci": f"0000:{0x3B + place:02x}:00.0"}
+            entry["platform"]["kernel"] = "5.10.0-28-amd64"
+        entry["gpus"] = [
+            {**entry["gpus"][0], "index": place, "pci": f"0000:{0x3B + place:02x}:00.0"}
             for place in range(gpus)
         ]
-    if one["found"].get("gpu_devices"):
-        first = one["found"]["gpu_devices"][0]
-        one["found"]["gpu_devices"] = [
+    if entry["found"].get("gpu_devices"):
+        first = entry["found"]["gpu_devices"][0]
+        entry["found"]["gpu_devices"] = [
             {**first, "uuid": f"{first['uuid'][:-2]}{place:02d}", "pci": gpu["pci"]}
-            for place, gpu in enumerate(one["gpus"])
+            for place, gpu in enumerate(entry["gpus"])
         ]
-        one["found"] |= {"gpus": gpus, "gpu_names": [first["name"]]}
+        entry["found"] |= {"gpus": gpus, "gpu_names": [first["name"]]}
         if odd is None:
-            one["found"]["tensorflow_gpus"] = gpus
-    _checked(one, number, gpus)
-    if platform == "ubuntu2204" and odd != "drift_driver" and one["platform"]:
-        _as_ubuntu(one)
-    return one
+            entry["found"]["tensorflow_gpus"] = gpus
+    _checked(entry, number, gpus)
+    if platform == "ubuntu2204" and odd != "drift_driver" and entry["platform"]:
+        _as_ubuntu(entry)
+    return entry
 
 
-def _checked(one: dict[str, Any], number: int, gpus: int) -> None:
+def _checked(entry: dict[str, Any], number: int, gpus: int) -> None:
     """What checks say that is of one host alone."""
-    for check in one["checks"]:
+    for check in entry["checks"]:
         detail = check["detail"]
         detail = detail.replace("2 x Tesla T4 (simulated GPU)", f"{gpus} x {GPUS[0][0]}")
         detail = detail.replace("2 GPUs", f"{gpus} GPUs").replace(
@@ -163,12 +163,12 @@ def _checked(one: dict[str, Any], number: int, gpus: int) -> None:
         check["detail"] = detail.replace("0.0015", f"0.00{10 + number % 20}")
 
 
-def _as_ubuntu(one: dict[str, Any]) -> None:
-    one["stack"] = "ubuntu2204-tensorflow2.15.1-cuda12.2.2-cudnn8.9.7.29-driver535.183.01"
-    one["platform"] |= {
+def _as_ubuntu(entry: dict[str, Any]) -> None:
+    entry["stack"] = "ubuntu2204-tensorflow2.15.1-cuda12.2.2-cudnn8.9.7.29-driver535.183.01"
+    entry["platform"] |= {
         "distribution": "ubuntu",
         "release": "22.04",
         "pretty": "Ubuntu 22.04.5 LTS",
     }
-    one["found"] |= {key: UBUNTU[key] for key in UBUNTU if key in one["found"]}
-    one["wanted"] = dict(UBUNTU)
+    entry["found"] |= {key: UBUNTU[key] for key in UBUNTU if key in entry["found"]}
+    entry["wanted"] = dict(UBUNTU)

@@ -183,7 +183,7 @@ def test_a_median_of_nothing_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "expected"),
     [
         ([], "not measured"),
         ([3.14159], "3.14 (n=1)"),
@@ -191,8 +191,8 @@ def test_a_median_of_nothing_is_refused() -> None:
         ([100.04, 90.0], "95.0 (90.0-100.0, n=2)"),
     ],
 )
-def test_the_spread_says_how_many(values: list[float], told: str) -> None:
-    assert figures.spread(values) == told
+def test_the_spread_says_how_many(values: list[float], expected: str) -> None:
+    assert figures.spread(values) == expected
 
 
 def test_what_one_more_host_costs() -> None:
@@ -280,14 +280,14 @@ def test_what_was_not_measured_is_not_met(part: str) -> None:
     left = {key: value for key, value in RESULTS.items() if key != part}
     unmeasured = [bound for bound in bounds.bounds(left) if bound.value is None]
     assert unmeasured
-    assert {one.verdict for one in unmeasured} == {"not measured"}
-    assert {one.met for one in unmeasured} == {None}
+    assert {bound.verdict for bound in unmeasured} == {"not measured"}
+    assert {bound.met for bound in unmeasured} == {None}
 
 
 def test_the_page_tells_every_figure_and_verdict() -> None:
     text = page.render(RESULTS)
-    for one in bounds.bounds(RESULTS):
-        assert f"{one.value:.2f} | {one.verdict} |" in text
+    for bound in bounds.bounds(RESULTS):
+        assert f"{bound.value:.2f} | {bound.verdict} |" in text
     assert "Measured 2026-01-02 on 2 cores (a processor)" in text
     assert "ansible-core 2.19.1, pyinfra 3.1" in text
     assert "125.0 (120.0-130.0, n=2) | 115.0 (100.0-130.0, n=2) | 1.10 |" in text
@@ -389,9 +389,9 @@ def test_the_big_inventory_has_that_many_hosts(count: int) -> None:
 
 def test_render_is_measured_without_its_child(tmp_path: Path) -> None:
     found = rendering.measure(tmp_path, counts=(3,), rounds=1, say=lambda _text: None)
-    (one,) = found["runs"]["3"]
-    assert set(one) == {"cpu", "rss_kib", "inventory_cpu", "inventory_rss_kib"}
-    assert min(one.values()) > 0
+    (measured,) = found["runs"]["3"]
+    assert set(measured) == {"cpu", "rss_kib", "inventory_cpu", "inventory_rss_kib"}
+    assert min(measured.values()) > 0
     assert (tmp_path / "3" / "site.yml").exists()
 
 
@@ -420,8 +420,8 @@ def test_the_script_gets_the_state_as_variables(tmp_path: Path) -> None:
     script.write_text(
         state.shell(WANTED, 'printf "%s" "$packages" "$cudnn_files" "$wheels" "$links"')
     )
-    told = subprocess.run(["sh", script], capture_output=True, text=True, check=True).stdout
-    assert told == (
+    output = subprocess.run(["sh", script], capture_output=True, text=True, check=True).stdout
+    assert output == (
         "liba 1 hold installed\nlibb 2 hold installed\n"
         ".provision-manifest.json 9 0644\nlib/a.so -> a.so.1\nlib/a.so.1 3 0755\n"
         "google_auth_oauthlib 0.4\n/opt/l to here\n"
@@ -454,8 +454,8 @@ def test_the_points_of_a_cold_run_are_read_from_its_events() -> None:
         event(35, event="task", task="Proof | Ask the driver for its GPUs"),
         event(50, event="play", play="Verify"),
     ]
-    told = cold.points(events, started=1.0, wall=58.5)
-    assert told == {
+    points = cold.points(events, started=1.0, wall=58.5)
+    assert points == {
         "installed": 29.0, "proven": 49.0, "verified": 58.5, "steps": 2, "long": 18.0,
         "spent": {"packages": 18.0, "Ansible between them": 10.9, "small steps": 0.1},
     }  # fmt: skip
@@ -480,12 +480,12 @@ class Servers:
 
 def test_the_tutorials_are_told_all_that_their_script_names() -> None:
     text = (cold.WAYS / "tutorial.sh").read_text("utf-8")
-    told = ubuntu.variables(Servers(), "5.4.0-1-generic")  # type: ignore[arg-type]
-    names = {line.partition("=")[0] for line in told.splitlines() if re.match(r"[a-z_]+=", line)}
+    output = ubuntu.variables(Servers(), "5.4.0-1-generic")  # type: ignore[arg-type]
+    names = {line.partition("=")[0] for line in output.splitlines() if re.match(r"[a-z_]+=", line)}
     used = set(re.findall(r"(?<!\\)\$\{?([a-z_]+)", text))
     assert used == names
-    assert "driver_url=https://192.0.2.1:8443/470.run\n" in told
-    assert "kernel=5.4.0-1-generic\n" in told
+    assert "driver_url=https://192.0.2.1:8443/470.run\n" in output
+    assert "kernel=5.4.0-1-generic\n" in output
 
 
 def test_all_of_our_ways_on_ubuntu_are_wishes(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_a_thousand_hosts_fit_where_there_is_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("processes", "kernel.pid_max"),
         ("memory", "memory: "),
@@ -35,11 +35,11 @@ def test_a_thousand_hosts_fit_where_there_is_room() -> None:
     ],
 )
 def test_what_a_machine_lacks_is_reported_before_the_first_host(
-    name: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     has = fleet.Room(**{**vars(ENOUGH), name: LITTLE[name]})
     (lack,) = fleet.lacking(1000, has)
-    assert told in lack
+    assert expected in lack
     monkeypatch.setattr(fleet, "room", lambda: has)
     target = fleet.Target("192.0.2.1", "lab", tmp_path / "key", "box", "ssh-ed25519 AAAA")
     with pytest.raises(SystemExit, match="1000 hosts take more than this machine has"):
@@ -313,7 +313,7 @@ def step(action: str, seconds: float, **more: Any) -> dict[str, Any]:
 
 
 def test_a_runs_seconds_are_reported_by_what_they_were_spent_on() -> None:
-    told = spending.spent(
+    seconds = spending.spent(
         [
             step("provision.gpu.exact_packages", 40.0),
             step("provision.gpu.named_packages", 5.0),
@@ -323,14 +323,14 @@ def test_a_runs_seconds_are_reported_by_what_they_were_spent_on() -> None:
         ],
         90.0,
     )
-    assert told == {
+    assert seconds == {
         "packages": 45.0,
         "wheels": 20.0,
         "Ansible between them": 16.8,
         "cuda : tree | Move it": 8.0,
         "small steps": 0.2,
     }
-    assert sum(told.values()) == pytest.approx(90.0)
+    assert sum(seconds.values()) == pytest.approx(90.0)
     assert spending.spent([step("provision.gpu.gpu_venv", 9.0)], 5.0)["Ansible between them"] == 0
 
 
@@ -349,13 +349,13 @@ def test_the_limits_are_measured_by_what_the_host_has(tmp_path: Path) -> None:
         [sys.executable, "-m", "zipfile", "-c", "one.whl", "a"],
     ):
         subprocess.run(command, cwd=tmp_path, check=True)
-    told = spending.variables(
+    variables = spending.variables(
         "echo fetched >note", f"{tmp_path}/none*.deb", f"{tmp_path}/*.tgz", f"{tmp_path}/*.whl",
         f"cp -r . {tmp_path}/seen",
     )  # fmt: skip
     script = (cold.WAYS / "limits.sh").read_text("utf-8").replace("/var/tmp", str(tmp_path))
     done = subprocess.run(
-        ["bash", "-s"], input=told + script, capture_output=True, text=True, check=True
+        ["bash", "-s"], input=variables + script, capture_output=True, text=True, check=True
     )
     said = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("BENCH ")]
     assert said == ["begun", *spending.MOMENTS]

@@ -89,7 +89,7 @@ def test_no_patch_takes_what_its_newest_refuses() -> None:
             for patch in patches:
                 asked = SpecifierSet(requires[patch][name])
                 for version in newer:
-                    taken = version in asked and all(version in one for one in own)
+                    taken = version in asked and all(version in specifier for specifier in own)
                     assert not taken or version in SpecifierSet(newest), (patch, name, version)
 
 

@@ -51,7 +51,10 @@ def test_the_same_seed_gives_the_same_faults() -> None:
 
 def test_this_seed_gives_these_faults() -> None:
     """So that a seed printed last month still means the same: change it only on purpose."""
-    shown = [f"{one.kind} {one.moment} {one.state}" for one in drawn.schedule([1], 4, names=NAMES)]
+    shown = [
+        f"{fault.kind} {fault.moment} {fault.state}"
+        for fault in drawn.schedule([1], 4, names=NAMES)
+    ]
     assert shown == GOLDEN
 
 
@@ -76,19 +79,19 @@ def test_a_redraw_keeps_the_kind_and_moves_the_moment() -> None:
 
 def test_kinds_come_evenly() -> None:
     for seed in SEEDS:
-        counts = Counter(one.kind for one in drawn.schedule([seed], 20, names=NAMES))
+        counts = Counter(fault.kind for fault in drawn.schedule([seed], 20, names=NAMES))
         assert set(counts) == set(drawn.KINDS)
         assert max(counts.values()) - min(counts.values()) <= 1, (seed, counts)
 
 
 def test_only_the_kinds_asked_for_come() -> None:
     some = drawn.schedule([1], 10, kinds=["power", "dpkg"], names=NAMES)
-    assert Counter(one.kind for one in some) == {"power": 5, "dpkg": 5}
+    assert Counter(fault.kind for fault in some) == {"power": 5, "dpkg": 5}
 
 
 def test_every_seed_starts_from_bare_once() -> None:
     for seed in SEEDS:
-        bare = [one for one in drawn.schedule([seed], 20, names=NAMES) if one.bare]
+        bare = [fault for fault in drawn.schedule([seed], 20, names=NAMES) if fault.bare]
         assert len(bare) == 1, seed
 
 
@@ -115,11 +118,11 @@ def test_every_way_of_every_kind_is_drawn() -> None:
     """A way that no seed ever draws was never tried."""
     faults_drawn = every_fault()
     for kind, ways in drawn.VARIANTS.items():
-        assert {one.variant for one in faults_drawn if one.kind == kind} == set(ways)
+        assert {fault.variant for fault in faults_drawn if fault.kind == kind} == set(ways)
     for kind, phases in drawn.PHASES.items():
-        assert {one.during for one in faults_drawn if one.kind == kind} == set(phases)
-    assert {name for one in faults_drawn for name in one.start} == {*drawn.WOUNDS, drawn.BARE}
-    assert {name for one in faults_drawn for name in one.riders} == set(drawn.RIDERS)
+        assert {fault.during for fault in faults_drawn if fault.kind == kind} == set(phases)
+    assert {name for fault in faults_drawn for name in fault.start} == {*drawn.WOUNDS, drawn.BARE}
+    assert {name for fault in faults_drawn for name in fault.riders} == set(drawn.RIDERS)
 
 
 def test_every_state_has_its_script_and_every_kind_its_meaning() -> None:
@@ -129,7 +132,11 @@ def test_every_state_has_its_script_and_every_kind_its_meaning() -> None:
 
 
 def test_a_wound_takes_only_its_own_names() -> None:
-    fault = next(one for one in every_fault() if {"driver-few", "wheels"} <= set(one.start))
+    fault = next(
+        drawn_fault
+        for drawn_fault in every_fault()
+        if {"driver-few", "wheels"} <= set(drawn_fault.start)
+    )
     lines = fault_host.wounds(fault, NAMES).splitlines()
     (purge,) = [line for line in lines if line.startswith("purge ")]
     (wheels,) = [line for line in lines if "pip uninstall" in line]
@@ -171,7 +178,7 @@ def test_a_proven_host_is_proven() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told", "said"),
+    ("code", "entry", "said"),
     [
         (0, None, "wrote no report"),
         (2, report(), "ended with 2"),
@@ -187,9 +194,9 @@ def test_a_proven_host_is_proven() -> None:
     ids=["no-report", "exit-code", "no-host", "only-converged", "failed", "left"],
 )
 def test_anything_less_than_proven_is_not(
-    code: int, told: dict[str, Any] | None, said: str
+    code: int, entry: dict[str, Any] | None, said: str
 ) -> None:
-    assert said in "; ".join(drawn.judge(code, told, "gpu1"))
+    assert said in "; ".join(drawn.judge(code, entry, "gpu1"))
 
 
 def test_the_run_after_must_change_nothing() -> None:
@@ -218,7 +225,7 @@ def test_a_report_of_an_earlier_run_is_no_report(tmp_path: Path) -> None:
 
 
 def result(kind: str, *, proven: bool) -> dict[str, Any]:
-    fault = next(one for one in every_fault() if one.kind == kind)
+    fault = next(candidate for candidate in every_fault() if candidate.kind == kind)
     return {
         "fault": fault.data(),
         "moment": fault.moment,
@@ -275,7 +282,9 @@ def test_a_record_is_gone_on_with(tmp_path: Path) -> None:
     assert [(result["fault"]["kind"], result["proven"]) for result in second.results] == [
         ("dpkg", True)
     ]
-    assert [(one["fault"]["kind"], one["proven"]) for one in second.earlier] == [("power", False)]
+    assert [(record["fault"]["kind"], record["proven"]) for record in second.earlier] == [
+        ("power", False)
+    ]
     second.write()
     third = faults.Harness(faults.parse(arguments), tmp_path)
     third.resume()

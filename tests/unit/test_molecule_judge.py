@@ -216,7 +216,7 @@ RED: list[tuple[str, Callable[[judge.Run], None], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("step", "alter", "says"), RED, ids=[f"{n}-{one[0]}" for n, one in enumerate(RED)]
+    ("step", "alter", "says"), RED, ids=[f"{n}-{case[0]}" for n, case in enumerate(RED)]
 )
 def test_a_step_that_went_wrong_is_red(
     step: str, alter: Callable[[judge.Run], None], says: str

@@ -40,26 +40,26 @@ def test_the_look_sees_both(root: Path) -> None:
 
 
 def made(root: Path) -> dict[str, Any]:
-    one = host("proven")
-    one["platform"] = look(root)
-    return report(gpu1=one)
+    entry = host("proven")
+    entry["platform"] = look(root)
+    return report(gpu1=entry)
 
 
-def shown(told: dict[str, Any], form: Any) -> str:
+def shown(document: dict[str, Any], form: Any) -> str:
     out = io.StringIO()
-    form(told, Console(file=out, width=200))
+    form(document, Console(file=out, width=200))
     return out.getvalue()
 
 
 def test_every_form_says_so(root: Path) -> None:
-    told = made(root)
-    assert f"gpu1: {SAID}" in shown(told, terminal.outcome)
-    assert f"gpu1: {SAID}" in shown(told, terminal.plan)
-    assert SAID in html.render(told).decode()
-    assert SAID in junit.render(told).decode()
+    document = made(root)
+    assert f"gpu1: {SAID}" in shown(document, terminal.outcome)
+    assert f"gpu1: {SAID}" in shown(document, terminal.plan)
+    assert SAID in html.render(document).decode()
+    assert SAID in junit.render(document).decode()
 
 
 def test_no_other_host_is_called_so() -> None:
-    told = report(gpu1=host("proven"))
-    for text in (shown(told, terminal.outcome), html.render(told).decode()):
+    document = report(gpu1=host("proven"))
+    for text in (shown(document, terminal.outcome), html.render(document).decode()):
         assert "by name only" not in text

@@ -53,7 +53,7 @@ def test_only_a_fleets_page_has_a_script_and_it_is_allowed_by_its_hash() -> None
     kinds = ["proven"] * FLEET
     few = page(report(**{f"h{place}": host(kind) for place, kind in enumerate(kinds[1:])}))
     many = page(report(**{f"h{place}": host(kind) for place, kind in enumerate(kinds)}))
-    policies = [a["content"] for one in (few, many) for a in one.all("meta") if "http-equiv" in a]
+    policies = [a["content"] for view in (few, many) for a in view.all("meta") if "http-equiv" in a]
     assert few.scripts == []
     assert "script-src" not in policies[0]
     assert many.scripts == [script()]
@@ -85,14 +85,14 @@ WORST = f"</script></option></select>{HOSTILE}\u202e"
 
 def test_nothing_of_a_fleet_or_its_earlier_runs_is_taken_for_html() -> None:
     made = fleet(FLEET)
-    one = host("failed_check") | {"groups": [WORST, "x"]}
-    one["platform"] |= {"distribution": WORST, "kernel": WORST, "pretty": WORST}
-    one["found"] |= {"cuda": WORST[:20], WORST: WORST}
-    one["wanted"] |= {WORST: "1"}
-    one["found"]["gpu_devices"][0]["name"] = WORST
-    one["changes"][0] |= {"component": WORST, "item": WORST, "from": WORST, "reason": WORST}
-    one["checks"][0] |= {"title": WORST, "detail": WORST}
-    made["hosts"] |= {WORST: one, WORST + "2": one}
+    entry = host("failed_check") | {"groups": [WORST, "x"]}
+    entry["platform"] |= {"distribution": WORST, "kernel": WORST, "pretty": WORST}
+    entry["found"] |= {"cuda": WORST[:20], WORST: WORST}
+    entry["wanted"] |= {WORST: "1"}
+    entry["found"]["gpu_devices"][0]["name"] = WORST
+    entry["changes"][0] |= {"component": WORST, "item": WORST, "from": WORST, "reason": WORST}
+    entry["checks"][0] |= {"title": WORST, "detail": WORST}
+    made["hosts"] |= {WORST: entry, WORST + "2": entry}
     past = report("verify", **{WORST: host("proven")}) | {"mode": WORST, "started": WORST}
     data = html.render(validate(made), [Earlier.of(WORST, past)])
     document = page(made, [Earlier.of(WORST, past)])  # asserts that nothing can do harm
@@ -106,16 +106,16 @@ def test_drift_is_reported_by_what_differs() -> None:
     made["hosts"]["a1"]["changes"][1] |= {"component": "cuda", "item": "libcufft10"}
     made["hosts"]["a3"]["changes"] = [host("drift")["changes"][0]]  # put right: it is proven
     view = Page(validate(made), [])
-    told = [
+    groups = [
         (group.name, [row["item"] for row in group.changes], [host.name for host in group.hosts])
         for group in view.drift
     ]
-    assert told == [
+    assert groups == [
         ("CUDA", ["libcusolver.so.11"], ["a0", "a1", "a2"]),
         ("cuDNN", ["cudnn_version.h"], ["a0", "a2"]),
         ("CUDA", ["libcufft10"], ["a1"]),
     ]
-    assert [one.status for one in view.trouble] == ["failed"]
+    assert [entry.status for entry in view.trouble] == ["failed"]
     assert "Drift 3 hosts" in page(made).text
 
 
@@ -131,7 +131,7 @@ def test_a_long_drift_is_folded_and_its_hosts_are_all_named() -> None:
 def test_versions_say_who_has_them_and_mark_the_odd_ones() -> None:
     made = fleet(100)
     found = {entry.title: entry.shares for entry in Page(validate(made), []).versions}
-    told = [
+    shares = [
         (share.version, len(share.hosts), share.unlike_lock, share.rare, share.others)
         for share in found["Driver"]
     ]
@@ -141,7 +141,7 @@ def test_versions_say_who_has_them_and_mark_the_odd_ones() -> None:
         host["found"].get("nvidia_driver") == UBUNTU["nvidia_driver"]
         for host in made["hosts"].values()
     )
-    assert told == [
+    assert shares == [
         ("470.256.02", 100 - ubuntu - odd - unseen, 0, False, True),
         (UBUNTU["nvidia_driver"], ubuntu, 0, False, False),
         ("470.199.02", odd, odd, True, False),
@@ -189,16 +189,16 @@ def test_checks_in_common_are_reported_once_and_none_is_lost() -> None:
     view = Page(validate(made), [])
     lists = {check.anchor: check for check in view.common_checks}
     shared = 0
-    for one in view.hosts:
-        raw = made["hosts"][one.key]["checks"]
+    for shown in view.hosts:
+        raw = made["hosts"][shown.key]["checks"]
         for result in ("passed", "not_applicable"):
-            own = [(row["title"], row["detail"]) for row in one.checks[result]]
-            if one.common:
+            own = [(row["title"], row["detail"]) for row in shown.checks[result]]
+            if shown.common:
                 shared += 1
-                own += [(r["title"], r["detail"]) for r in lists[one.common].checks[result]]
+                own += [(r["title"], r["detail"]) for r in lists[shown.common].checks[result]]
             expected = [(r["title"], r["detail"]) for r in raw if r["result"] == result]
             assert sorted(own) == sorted(expected)
-        assert len(one.checks["failed"]) == sum(row["result"] == "failed" for row in raw)
+        assert len(shown.checks["failed"]) == sum(row["result"] == "failed" for row in raw)
     assert shared > 150
     document = page(made)
     assert "the same on several hosts" in document.text
@@ -219,12 +219,12 @@ def test_history_says_who_changed_and_how_each_host_fared() -> None:
     ]
     view = Page(validate(now), past)
     assert view.history is not None
-    assert [(one.name, last) for one, last in view.history.worse] == [
+    assert [(entry.name, last) for entry, last in view.history.worse] == [
         ("a", "converged"),
         ("c", "proven"),
     ]
     assert view.history.better == []
-    assert [one.name for one in view.history.new] == ["d"]
+    assert [entry.name for entry in view.history.new] == ["d"]
     strips = {host.name: host.past.words for host in view.hosts if host.past}
     assert strips == {
         "a": "2 proven, then 1 converged, then 1 failed",
@@ -232,7 +232,7 @@ def test_history_says_who_changed_and_how_each_host_fared() -> None:
         "c": "1 drift, then 1 not looked at, then 1 proven, then 1 drift",
         "d": "3 not looked at, then 1 proven",
     }
-    assert [one.name for one in view.history.uneven] == ["a", "c", "b"]
+    assert [entry.name for entry in view.history.uneven] == ["a", "c", "b"]
     document = page(now, past)
     assert "1 host was as locked in every run that looked at it." in document.text
     marks = [a["aria-label"] for a in document.all("span") if a.get("role") == "img"]

@@ -218,9 +218,9 @@ def test_a_failed_check_has_its_diagnosis_and_cure_in_the_overview_and_at_its_ho
 def test_hosts_with_the_same_trouble_are_listed_together() -> None:
     """Their own names and addresses make no other cause."""
     far = {f"gpu{n}": host("unreachable") for n in range(3)}
-    for number, one in enumerate(far.values()):
-        message = one["failure"]["message"]
-        one["failure"]["message"] = message.replace("192.0.2.9", f"192.0.2.{number}")
+    for number, entry in enumerate(far.values()):
+        message = entry["failure"]["message"]
+        entry["failure"]["message"] = message.replace("192.0.2.9", f"192.0.2.{number}")
     document = page(report(**far))
     assert len(document.all("article")) == 1
     assert "The words of gpu0" in document.text
@@ -233,10 +233,10 @@ def test_a_host_named_like_a_word_is_listed_with_the_others() -> None:
 
 
 def test_a_version_that_is_not_the_locks_stands_beside_the_wanted_one() -> None:
-    one = host("drift")
-    one["found"] |= {"nvidia_driver": "535.309.01"}
-    one["found"].pop("tensorflow", None)
-    text = page(report("check", a=one)).text
+    entry = host("drift")
+    entry["found"] |= {"nvidia_driver": "535.309.01"}
+    entry["found"].pop("tensorflow", None)
+    text = page(report("check", a=entry)).text
     assert "535.309.01 wanted 470.256.02" in text
     assert "none wanted 2.9.3" in text
     assert "wanted 8.5.0.96" not in text  # 8.5.0 is all that cuDNN tells of itself
@@ -288,16 +288,16 @@ def test_a_gpu_has_its_name_key_and_memory() -> None:
 
 
 def test_a_gpu_that_the_driver_does_not_show_is_not_usable() -> None:
-    one = host("proven")
-    one["found"]["gpu_devices"].pop()
-    assert "usable: no: the driver does not show it" in page(report(a=one)).text
+    entry = host("proven")
+    entry["found"]["gpu_devices"].pop()
+    assert "usable: no: the driver does not show it" in page(report(a=entry)).text
 
 
 def test_gpus_of_which_only_the_bus_told_are_not_called_unusable() -> None:
     """A look does not ask NVML, and older reports have no devices."""
-    one = host("proven")
-    del one["found"]["gpu_devices"]
-    text = page(report(a=one)).text
+    entry = host("proven")
+    del entry["found"]["gpu_devices"]
+    text = page(report(a=entry)).text
     assert "usable: not asked" in text
     assert "usable: no" not in text.replace("usable: not asked", "")
 
@@ -316,9 +316,9 @@ def test_a_plan_says_first_what_differs_and_on_which_hosts_alike() -> None:
 
 def test_drift_after_a_run_is_what_it_left() -> None:
     """The plan names what was done as well; only the second look tells what is still so."""
-    one = host("drift")
-    one["left"] = [one["changes"][1]]
-    text = page(report(a=one)).text
+    entry = host("drift")
+    entry["left"] = [entry["changes"][1]]
+    text = page(report(a=entry)).text
     overview = text.split("What differs")[2].partition("What each host has")[0]
     assert "cudnn_version.h" in overview
     assert "libcusolver" not in overview
@@ -333,37 +333,37 @@ def test_a_long_plan_is_counted_in_the_overview_and_reported_once() -> None:
 
 
 def test_every_change_is_reported_with_its_reason() -> None:
-    one = host("installed")
-    text = page(report(a=one)).text
-    for change in one["changes"]:
+    entry = host("installed")
+    text = page(report(a=entry)).text
+    for change in entry["changes"]:
         assert change["item"] in text
         assert change["reason"] in text
         assert f"→ {change['to']}" in text
 
 
 def test_a_change_that_was_left_out_or_needs_a_reboot_says_so() -> None:
-    one = host("drift")
-    one["changes"][0] |= {"reboot": True, "selected": False}
-    one["reboot"] = {"needed": True, "reason": "libcuda1: the old module is loaded"}
-    text = page(report(a=one)).text
+    entry = host("drift")
+    entry["changes"][0] |= {"reboot": True, "selected": False}
+    entry["reboot"] = {"needed": True, "reason": "libcuda1: the old module is loaded"}
+    text = page(report(a=entry)).text
     assert "needs a reboot" in text
     assert "left out by tags" in text
     assert "A reboot is needed: libcuda1: the old module is loaded" in text
 
 
 def test_long_changes_in_common_are_reported_once() -> None:
-    one = host("installed")
-    assert len(one["changes"]) > SHARED_CHANGES
-    document = page(report(a=one, b=host("installed"), c=host("proven")))
-    item = one["changes"][3]["item"]
+    entry = host("installed")
+    assert len(entry["changes"]) > SHARED_CHANGES
+    document = page(report(a=entry, b=host("installed"), c=host("proven")))
+    item = entry["changes"][3]["item"]
     assert document.text.count(f" {item} ") == 1
     assert [a for a in document.all("a") if a["href"] == "#changes-1"] != []
 
 
 def test_what_is_left_noticed_and_not_in_this_run() -> None:
-    one = host("drift") | {"left": host("drift")["changes"][:1], "not_selected": ["gpu_env"]}
-    one["warnings"] = [{"message": "conda is first in PATH", "hint": "conda deactivate"}]
-    made = report(a=one) | {"proven": {"away": {"time": "2026-10-02T08:11:40.000Z"}, "a": {}}}
+    entry = host("drift") | {"left": host("drift")["changes"][:1], "not_selected": ["gpu_env"]}
+    entry["warnings"] = [{"message": "conda is first in PATH", "hint": "conda deactivate"}]
+    made = report(a=entry) | {"proven": {"away": {"time": "2026-10-02T08:11:40.000Z"}, "a": {}}}
     text = page(made).text
     assert "What is left" in text
     assert "conda is first in PATH conda deactivate" in text
@@ -399,9 +399,13 @@ def test_nothing_a_host_says_is_taken_for_html(kind: str) -> None:
         kept = key in ("status", "result") or not isinstance(value, str)
         return value if kept else HOSTILE
 
-    one = poisoned(host(kind))
-    one["components"].pop(HOSTILE)
-    made = report(**{HOSTILE: one}) | {"lock_digest": HOSTILE, "mode": HOSTILE, "finished": HOSTILE}
+    entry = poisoned(host(kind))
+    entry["components"].pop(HOSTILE)
+    made = report(**{HOSTILE: entry}) | {
+        "lock_digest": HOSTILE,
+        "mode": HOSTILE,
+        "finished": HOSTILE,
+    }
     made["proven"] = {HOSTILE + "2": {"time": HOSTILE}}
     document = page(made)  # asserts that nothing can do harm
     assert "<script>alert(1)</script>" in document.text
@@ -438,9 +442,9 @@ def test_colour_codes_and_controls_are_taken_out() -> None:
 
 
 def test_a_long_message_is_whole_at_its_host_and_cut_in_the_overview() -> None:
-    one = host("failed_task")
-    one["failure"]["message"] = "begin " + "x" * 1900 + " the end"
-    text = page(report(a=one)).text
+    entry = host("failed_task")
+    entry["failure"]["message"] = "begin " + "x" * 1900 + " the end"
+    text = page(report(a=entry)).text
     assert text.count("x" * 1900) == 1
     assert text.count("the end") == 2
 
@@ -453,7 +457,7 @@ def test_the_page_of_200_hosts_is_small_and_has_every_host() -> None:
     ids = [a.get("id", "") for a in document.all("details")]
     anchors = [anchor for anchor in ids if anchor.startswith("host-")]
     assert len(anchors) == 200
-    bad = [name for name, one in made["hosts"].items() if one["status"] in words.BAD]
+    bad = [name for name, entry in made["hosts"].items() if entry["status"] in words.BAD]
     assert 5 < len(bad) < 20
     assert sorted(opened(document)) == sorted(f"host-{name}" for name in bad)
     # Rows of the table: a header, a wish, and each host once.
@@ -528,10 +532,10 @@ def test_a_report_that_is_none_is_one_message_and_exit_code_2(
     if content is not None:
         source.write_bytes(content.encode("utf-8", "surrogateescape"))
     assert run(["report", "--project", str(tmp_path)], monkeypatch) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert says in " ".join(told.err.split())
-    assert told.err.count("error:") == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert says in " ".join(output.err.split())
+    assert output.err.count("error:") == 1
     assert not (source.parent / "report.html").exists()
 
 
@@ -550,9 +554,9 @@ def test_the_command_writes_both_beside_the_report_and_says_where(
     source.parent.mkdir()
     source.write_text(json.dumps(report(gpu01=host("failed_check")) | {"of a later version": 1}))
     assert run(["report", "--project", str(tmp_path)], monkeypatch) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in ("report.html", "junit.xml"):
-        assert str(tmp_path / "report" / name) in told
+        assert str(tmp_path / "report" / name) in output
     assert (source.parent / "report.html").read_bytes() == html.render(load(source))
     assert b"<testsuites" in (source.parent / "junit.xml").read_bytes()
 
@@ -609,9 +613,9 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(colour: str, other: str) -> float:
     """WCAG 2's ratio of two colours."""
-    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    lighter, darker = sorted((luminance(colour), luminance(other)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
 

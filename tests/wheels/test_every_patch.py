@@ -74,7 +74,7 @@ def offered() -> dict[str, Stack]:
             stacks = [solver.find(wish, platform) for platform in facts.platforms]
             fitting = [stack for stack in stacks if stack is not None and not stack.missing]
             if fitting:
-                found[patch] = min(fitting, key=lambda one: not one.native)
+                found[patch] = min(fitting, key=lambda wheel: not wheel.native)
     return found
 
 

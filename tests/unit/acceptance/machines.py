@@ -73,8 +73,8 @@ def machine(
             "driver": "590.48.01" if newest else "550.163.01",
             "gpus": gpus,
             "topology": {
-                f"{one}-{two}": levels[min(two - one - 1, 4)]
-                for one, two in itertools.combinations(range(count), 2)
+                f"{first}-{second}": levels[min(second - first - 1, 4)]
+                for first, second in itertools.combinations(range(count), 2)
             },
         },
         "log": {"xids": [], "cards": {}},
@@ -192,7 +192,14 @@ def _links(
             else {"link": link, "up": False, "peer": None}
             for link in range(model.links)
         ]
-    peer = next((one if two == index else two for one, two in bridged if index in (one, two)), None)
+    peer = next(
+        (
+            first if second == index else second
+            for first, second in bridged
+            if index in (first, second)
+        ),
+        None,
+    )
     half = range(model.links // 2 or model.links)
     return [
         {
@@ -273,12 +280,12 @@ def on_a_lone_card() -> dict[str, list[Facts]]:
 
 def clocks() -> dict[str, Facts | None]:
     """What hosts say of their CPUs, by a word for each; nobody is accused for any."""
-    one: Facts = {"now": [800], "allowed": 2400}
+    limits: Facts = {"now": [800], "allowed": 2400}
     return {
         "no cpufreq": None,
         "powersave of Intel's own": cpus(governor="powersave"),
         "powersave of AMD's own": cpus("amd-pstate-epp", "powersave"),
-        "powersave of the kernel": cpus("acpi-cpufreq", "powersave", **one),
+        "powersave of the kernel": cpus("acpi-cpufreq", "powersave", **limits),
         "powersave on some": cpus(
             "amd-pstate", governors={"schedutil": 60, "powersave": 4}, now=[400, 3000]
         ),
@@ -297,8 +304,8 @@ def programs_at_fault() -> dict[str, list[Facts]]:
         "one fault in many messages": [event(0, 31, 9.0 * place) for place in range(30)],
         "one program that goes on after its faults": again(0, 31, 5, pid=4711),
         "a program that is wrong on each part of a card": sorted(
-            (one for part in tpcs for one in again(0, 13, 4, part=part)),
-            key=lambda one: float(one["time"]),
+            (event for part in tpcs for event in again(0, 13, 4, part=part)),
+            key=lambda event: float(event["time"]),
         ),
         "faults that name no part": again(0, 13, 9),
         "other parts each time": [

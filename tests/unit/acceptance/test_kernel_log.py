@@ -38,7 +38,7 @@ def dmesg(*messages: str) -> str:
 PRINTERS = [journal, dmesg]
 
 
-def one(text: str) -> Xid:
+def only_xid(text: str) -> Xid:
     (xid,) = kernel_log.xids(text)
     return xid
 
@@ -74,7 +74,7 @@ def one(text: str) -> Xid:
 def test_the_formats_of_drivers(
     printed: Callable[..., str], message: str, address: str, number: int, own: str
 ) -> None:
-    xid = one(printed("usb 1-1: new device", message, "NVRM: loading NVIDIA UNIX x86_64"))
+    xid = only_xid(printed("usb 1-1: new device", message, "NVRM: loading NVIDIA UNIX x86_64"))
     assert (xid.address, xid.number, xid.own) == (address, number, own)
     assert xid.message == message.partition("): ")[2].partition(", ")[2]
 
@@ -100,7 +100,7 @@ def test_the_formats_of_drivers(
     ],
 )  # fmt: skip
 def test_whose_it_was_and_on_which_part(message: str, pid: int | None, part: str | None) -> None:
-    xid = one(journal(f"NVRM: Xid {message}"))
+    xid = only_xid(journal(f"NVRM: Xid {message}"))
     assert (xid.pid, xid.part) == (pid, part)
 
 
@@ -120,7 +120,7 @@ def test_whose_it_was_and_on_which_part(message: str, pid: int | None, part: str
     ],
 )
 def test_when_it_was(prefix: str, time: float | None) -> None:
-    assert one(f"{prefix}{LOST}\n").time == time
+    assert only_xid(f"{prefix}{LOST}\n").time == time
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ NAMES = st.text(max_size=15).map(lambda text: text.encode()[:15].decode("utf-8",
 @given(NAMES, st.sampled_from(PRINTERS))
 def test_the_name_of_a_program_changes_nothing(name: str, printed: Callable[..., str]) -> None:
     message = f"NVRM: Xid (PCI:0000:17:00): 149, pid=9, name={name}, NETIR_LINK_EVT Fatal XC0 i0"
-    xid = one(printed(message))
+    xid = only_xid(printed(message))
     assert (xid.address, xid.number) == ("0000:17:00.0", 149)
     assert (xid.message + xid.own).isprintable()
     assert xid.own in ("NETIR_LINK_EVT Fatal XC0 i0", "")
@@ -170,19 +170,21 @@ def test_the_name_of_a_program_changes_nothing(name: str, printed: Callable[...,
 
 @pytest.mark.parametrize("name", ["Nonfatal", "a, Nonfatal", ", , Nonfatal XC", "<unknown>, Non"])
 def test_the_name_of_a_program_is_no_verdict(name: str) -> None:
-    xid = one(journal(f"NVRM: Xid (PCI:0000:17:00): 149, pid=9, name={name}, NETIR_INT Fatal XC0"))
+    xid = only_xid(
+        journal(f"NVRM: Xid (PCI:0000:17:00): 149, pid=9, name={name}, NETIR_INT Fatal XC0")
+    )
     assert xid.own == "NETIR_INT Fatal XC0"
     assert xids.verdict(xid.number, xid.own).severity == "failed"
 
 
 def test_a_name_whose_end_is_not_found_leaves_no_words_of_the_driver() -> None:
-    assert one(journal("NVRM: Xid (PCI:0000:17:00): 13, pid=9, name=a\nb, Ch 8")).own == ""
-    long = one(journal("NVRM: Xid (PCI:0000:17:00): 13, pid=9, name=" + "a" * 16 + ", Ch 8"))
+    assert only_xid(journal("NVRM: Xid (PCI:0000:17:00): 13, pid=9, name=a\nb, Ch 8")).own == ""
+    long = only_xid(journal("NVRM: Xid (PCI:0000:17:00): 13, pid=9, name=" + "a" * 16 + ", Ch 8"))
     assert long.own == ""
 
 
 def test_a_terminal_sees_no_control_characters() -> None:
-    xid = one(
+    xid = only_xid(
         journal("NVRM: Xid (PCI:0000:17:00): 13, pid=9, name=\x1b[31m\u202e, Ch 8" + "x" * 999)
     )
     assert xid.message.startswith("pid=9, name=?[31m?, Ch 8")
@@ -193,15 +195,15 @@ def test_a_terminal_sees_no_control_characters() -> None:
 def test_a_lost_card_without_an_xid(printed: Callable[..., str]) -> None:
     alone = "NVRM: GPU 0000:18:00.0: GPU has fallen off the bus."
     expected = ("0000:18:00.0", 79, "GPU has fallen off the bus.")
-    assert one(printed(alone))[1:4] == expected
-    assert one(printed(alone, alone))[1:4] == expected
+    assert only_xid(printed(alone))[1:4] == expected
+    assert only_xid(printed(alone, alone))[1:4] == expected
     at_start = (
         "NVRM: The NVIDIA GPU 0000:18:00.0\n"
         "NVRM: (PCI ID: 10de:2330) installed in this system has\n"
         "NVRM: fallen off the bus and is not responding to commands."
     )
-    assert one(printed(at_start))[1:4] == expected
-    assert one(printed(*at_start.split("\n")))[1:4] == expected
+    assert only_xid(printed(at_start))[1:4] == expected
+    assert only_xid(printed(*at_start.split("\n")))[1:4] == expected
     legacy = at_start.replace("fallen off the bus", "gone")
     assert kernel_log.xids(printed(legacy)) == []
     assert kernel_log.xids(printed(at_start.split("\n")[0])) == []
@@ -210,8 +212,8 @@ def test_a_lost_card_without_an_xid(printed: Callable[..., str]) -> None:
 
 def test_a_lost_card_with_an_xid_counts_once() -> None:
     other = "NVRM: GPU 0000:17:00.0: GPU has fallen off the bus."
-    assert one(journal(LOST, other)).message.startswith("pid=")
-    assert one(journal(other, LOST)).message.startswith("pid=")
+    assert only_xid(journal(LOST, other)).message.startswith("pid=")
+    assert only_xid(journal(other, LOST)).message.startswith("pid=")
     assert len(kernel_log.xids(journal(LOST, LOST))) == 2
     assert len(kernel_log.xids(journal(LOST, other.replace("17", "18")))) == 2
 
@@ -258,4 +260,4 @@ def test_a_long_line_takes_no_time() -> None:
         "NVRM: Xid (PCI:" + "0" * 1_000_000,
         "[" * 1_000_000,
     ):
-        assert kernel_log.xids(journal(line)) == [] or one(journal(line)).own == ""
+        assert kernel_log.xids(journal(line)) == [] or only_xid(journal(line)).own == ""

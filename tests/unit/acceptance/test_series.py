@@ -178,10 +178,10 @@ def sampled(*cards: Busy, seconds: float = 0) -> Any:
 
 
 def test_a_sampler_knows_when_each_card_was_how_busy() -> None:
-    one, two = sampled(Busy(0, 70, 100), Busy(5, 6)).samples
-    assert [percent for _moment, percent in one][:2] == [0, 70]
-    assert [percent for _moment, percent in two] == [5, 6]
-    assert 0 <= one[0][0] <= one[1][0] <= 10
+    first, second = sampled(Busy(0, 70, 100), Busy(5, 6)).samples
+    assert [percent for _moment, percent in first][:2] == [0, 70]
+    assert [percent for _moment, percent in second] == [5, 6]
+    assert 0 <= first[0][0] <= first[1][0] <= 10
 
 
 def test_a_long_work_is_sampled_more_seldom() -> None:

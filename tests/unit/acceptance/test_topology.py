@@ -53,7 +53,7 @@ def test_the_best_three_of_four(
 
 
 def test_a_way_that_is_unknown_takes_nothing_from_the_others() -> None:
-    known = {f"{one}-{two}": "unknown" for two in range(6) for one in range(two)}
+    known = {f"{first}-{second}": "unknown" for second in range(6) for first in range(second)}
     known.update({"0-2": "PIX", "3-5": "PHB", "4-5": "NODE"})
     assert topology.best_sets(known)["3"] == [0, 1, 2]
 
@@ -70,13 +70,13 @@ def test_the_best_set_avoids_the_slowest_way() -> None:
 
 
 def test_sets_of_more_cards_than_can_be_tried_are_left_out() -> None:
-    known = {f"{one}-{two}": "PIX" for two in range(17) for one in range(two)}
+    known = {f"{first}-{second}": "PIX" for second in range(17) for first in range(second)}
     assert topology.best_sets(known) == {}
 
 
 def test_sixteen_cards_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topology, "_scores", lambda *_: [0])
-    known = {f"{one}-{two}": "PIX" for two in range(16) for one in range(two)}
+    known = {f"{first}-{second}": "PIX" for second in range(16) for first in range(second)}
     assert list(topology.best_sets(known)) == [str(count) for count in range(2, 17)]
 
 

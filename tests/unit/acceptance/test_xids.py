@@ -70,7 +70,9 @@ def test_programs_at_fault_point_to_no_card_by_themselves(name: str) -> None:
 
 
 def test_other_numbers_between_change_nothing() -> None:
-    events = sorted([*ON_ONE_TPC, *again(0, 45, 9), *again(0, 31, 2)], key=lambda one: one["time"])
+    events = sorted(
+        [*ON_ONE_TPC, *again(0, 45, 9), *again(0, 31, 2)], key=lambda event: event["time"]
+    )
     assert xids.repeated(13, events) == xids.repeated(13, ON_ONE_TPC)
     assert xids.repeated(31, events) is None
     assert xids.repeated(999, events) is None
@@ -112,8 +114,8 @@ def test_without_the_names_of_processes_each_incident_is_anothers() -> None:
     """An error of this kind ends what a process can do with the GPU."""
     events = [event(0, 31, 3600.0 * hour) for hour in range(3)]
     assert xids.repeated(31, events) == (FAULT, "degraded", "watch", "", 3, 3, 3)
-    one = [event(0, 31, 3600.0 * hour, pid=None if hour else 7) for hour in range(3)]
-    assert xids.repeated(31, one) == (FAULT, "degraded", "watch", "", 3, 3, 3)
+    incidents = [event(0, 31, 3600.0 * hour, pid=None if hour else 7) for hour in range(3)]
+    assert xids.repeated(31, incidents) == (FAULT, "degraded", "watch", "", 3, 3, 3)
     # Some of an incident's messages name the process, and some do not.
     same = [event(0, 31, 3600.0 * hour + s, pid=s or None) for hour in range(3) for s in (0, 7)]
     assert xids.repeated(31, same) is None

@@ -66,7 +66,9 @@ def worked(name: str = "Tesla T4", count: int = 2, *, simulated: bool = False) -
     gpus = facts["nvml"]["gpus"]
     addresses = [] if simulated else [gpu["pci"] for gpu in gpus]
     pairs = {
-        f"{one}-{two}": {"wrong": 0, "rate": 9.0} for two in range(count) for one in range(two)
+        f"{first}-{second}": {"wrong": 0, "rate": 9.0}
+        for second in range(count)
+        for first in range(second)
     }
     facts["work"] = {
         "level": "normal",

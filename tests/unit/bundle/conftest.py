@@ -22,5 +22,5 @@ def archive_key() -> Iterator[Key]:
 
 @pytest.fixture
 def world(tmp_path: Path, archive_key: Key, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with worlds.made(tmp_path, archive_key, monkeypatch) as one:
-        yield one
+    with worlds.made(tmp_path, archive_key, monkeypatch) as made_world:
+        yield made_world

@@ -187,8 +187,8 @@ def test_what_a_run_that_was_killed_left_goes_with_the_next(
     assert (begin["when"][0], end["when"]) == (led_elsewhere + "== 0", led_elsewhere + "> 0")
     # Of other runs none pays for the look after it.
     asks = jinja2.Environment().compile_expression(begin["when"][1])  # noqa: S701
-    told = receipt.differ("sha256:1", None, unfinished=True)
-    assert asks(gpu_plan={"changes": told})
+    changes = receipt.differ("sha256:1", None, unfinished=True)
+    assert asks(gpu_plan={"changes": changes})
     assert not asks(gpu_plan={"changes": receipt.differ("sha256:1", None, unfinished=False)})
     # The mark of an unfinished run goes last: killed in between, the host would look finished.
     last = tasks["receipt"][-1]["ansible.builtin.file"]

@@ -150,8 +150,8 @@ def test_a_missing_metapackage_is_in_the_plan(tmp_path: Path) -> None:
     here = context(tmp_path, driver=SIGNED, distribution="ubuntu")
     state = {**nvidia_driver.look(here), **found}
     changes = nvidia_driver.differ({"nvidia_driver": SIGNED}, state, {})
-    (one,) = [entry for entry in changes if entry["item"].startswith("linux-modules")]
-    assert (one["item"], one["to"]) == (f"{STEM}-generic-hwe-22.04", "installed")
+    (change,) = [entry for entry in changes if entry["item"].startswith("linux-modules")]
+    assert (change["item"], change["to"]) == (f"{STEM}-generic-hwe-22.04", "installed")
 
 
 @pytest.mark.parametrize(

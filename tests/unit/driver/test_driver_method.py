@@ -210,7 +210,9 @@ def test_a_library_of_another_version_is_seen(tmp_path: Path) -> None:
 
 def test_a_module_that_dkms_lost_or_an_older_one_that_it_kept_is_seen(tmp_path: Path) -> None:
     (run_file_host(tmp_path) / f"var/lib/dkms/nvidia/kernel-{KERNEL}-x86_64").unlink()
-    kept = {f"/var/lib/dkms/nvidia/{one}/source/x": "" for one in ("460.91.03", RUN["version"])}
+    kept = {
+        f"/var/lib/dkms/nvidia/{version}/source/x": "" for version in ("460.91.03", RUN["version"])
+    }
     tree(tmp_path, kept)
     assert items(seen(tmp_path, RUN)[1]) == [
         "module nvidia/460.91.03",

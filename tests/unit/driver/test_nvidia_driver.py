@@ -93,7 +93,7 @@ def test_a_bare_container_gets_the_userspace_set_and_nothing_of_the_kernel(tmp_p
         nvidia_driver.PINS,
         nvidia_driver.UPGRADES,
     ]
-    assert not any(one["reboot"] for one in found)
+    assert not any(change["reboot"] for change in found)
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,12 @@ def test_a_daemon_without_persistence_mode_keeps_nothing_initialised(tmp_path: P
     converged(tmp_path)
     idle = PERSISTENCED.replace("--user nvpd", "--user nvpd --no-persistence-mode --verbose")
     tree(tmp_path, {f"/lib/systemd/system/{unit}": idle})
-    (one,) = changes(tmp_path)
-    assert (one["item"], one["from"], one["to"]) == (unit, "without persistence mode", "enabled")
+    (change,) = changes(tmp_path)
+    assert (change["item"], change["from"], change["to"]) == (
+        unit,
+        "without persistence mode",
+        "enabled",
+    )
     assert items(changes(tmp_path, nvidia_driver_persistence=False)) == [persistence.CONDITION]
     tree(tmp_path, {f"/etc/systemd/system/{unit}": PERSISTENCED})
     assert changes(tmp_path) == []

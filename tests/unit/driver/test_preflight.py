@@ -71,18 +71,18 @@ def test_ports_are_named_in_one_order() -> None:
     ports = {"443": ["apache2"], "80": ["caddy"], "8080": ["x"]}
     found = {**GOOD, "preflight": {"front_door": {"ports": ports, "sites": []}}}
     changed = [change for change in CHANGES if change["component"] == "gpu_front_door"]
-    told = [
+    order = [
         blocker["message"].split()[1] for blocker in preflight.blockers(found, changed, {}, ROW)
     ]
-    assert told == ["80", "443", "8080"]
+    assert order == ["80", "443", "8080"]
 
 
 def test_people_are_named_in_one_order() -> None:
     people = [{"name": name, "gpus": [7]} for name in ("eve", "bob")]
     changed = [change for change in CHANGES if change["component"] == "gpu_workspace"]
     arguments = ({**GOOD, "gpus": []}, changed, {"gpu_workspaces": people}, ROW)
-    told = [blocker["message"].split()[0] for blocker in preflight.blockers(*arguments)]
-    assert told == ["bob", "eve"]
+    order = [blocker["message"].split()[0] for blocker in preflight.blockers(*arguments)]
+    assert order == ["bob", "eve"]
 
 
 def reasons(
@@ -133,7 +133,7 @@ def quiet(rule: str) -> list[State]:
     """Those that are quiet whatever else is changed on the host."""
     whatever = (None, (RULES[rule].component,))
     found = [state for state in rule_states.states() if state.rule == rule and not state.trips]
-    return [one for one in found if one.only in whatever]
+    return [rule for rule in found if rule.only in whatever]
 
 
 def test_every_rule_has_both_cases() -> None:

@@ -29,12 +29,12 @@ def test_reasons_are_reported_in_the_order_of_generations() -> None:
     """Two cards that are too new, and the same one twice."""
     gpus = [{"device": "0x2b85"}, {"device": "0x2684"}, {"device": "0x2684"}]
     arguments = (copy.deepcopy(GOOD) | {"gpus": gpus}, CHANGES, {}, ROW)
-    told = [
+    reasons = [
         blocker
         for blocker in preflight.blockers(*arguments)
         if blocker["id"] == "gpu-driver-window"
     ]
-    assert [reason["message"].split()[1] for reason in told] == ["Ada", "Blackwell"]
+    assert [reason["message"].split()[1] for reason in reasons] == ["Ada", "Blackwell"]
 
 
 def test_a_branch_may_have_more_numbers() -> None:
@@ -53,10 +53,10 @@ def test_kernels_without_headers_are_reported_in_order() -> None:
     found = copy.deepcopy(GOOD)
     names = [f"5.10.0-{number}-amd64" for number in (13, 11, 14, 12)]
     found["preflight"]["headers"] = dict.fromkeys(names, "absent")
-    told = [
+    kernels = [
         blocker["message"].split()[4] for blocker in preflight.blockers(found, CHANGES, {}, ROW)
     ]
-    assert told == sorted(names)
+    assert kernels == sorted(names)
 
 
 def test_both_programs_of_a_run_file_are_named() -> None:
@@ -133,8 +133,8 @@ def test_one_change_that_reboots_is_enough_to_disturb_a_job() -> None:
 def test_a_driver_that_goes_is_changed_under_its_jobs(
     item: str, to: str | None, disturbs: bool
 ) -> None:
-    one = [change("nvidia_driver", item, "1", to, "x")]
-    assert ("gpu-processes" in reasons({"preflight.processes": [JOB]}, one)) is disturbs
+    changes = [change("nvidia_driver", item, "1", to, "x")]
+    assert ("gpu-processes" in reasons({"preflight.processes": [JOB]}, changes)) is disturbs
     other = [change("cuda", item, "1", to, "x")]
     assert "gpu-processes" not in reasons({"preflight.processes": [JOB]}, other)
 
@@ -172,9 +172,9 @@ def test_a_strangers_half_package_is_named_beside_ours() -> None:
                                      ["a", "unpacked"]]}  # fmt: skip
     found = copy.deepcopy(GOOD)
     found["preflight"].update({"unfinished": case["preflight.unfinished"]})
-    told = preflight.blockers(found, CHANGES, {}, ROW)
-    assert [entry["id"] for entry in told] == ["dpkg-broken"]
-    assert "the package b in state half-installed" in told[0]["message"]
+    blockers = preflight.blockers(found, CHANGES, {}, ROW)
+    assert [entry["id"] for entry in blockers] == ["dpkg-broken"]
+    assert "the package b in state half-installed" in blockers[0]["message"]
 
 
 def test_a_lock_without_driver_or_cuda_is_no_fault() -> None:
@@ -183,8 +183,8 @@ def test_a_lock_without_driver_or_cuda_is_no_fault() -> None:
     found["preflight"].update({"unfinished": [["libcuda1", "half-installed"]]})
     only = [change for change in CHANGES if change["component"] == "tensorflow"]
     row = {"tensorflow": ROW["tensorflow"]}
-    told = preflight.blockers(found, only, None, row)
-    assert [entry["id"] for entry in told] == ["dpkg-broken"]
+    blockers = preflight.blockers(found, only, None, row)
+    assert [entry["id"] for entry in blockers] == ["dpkg-broken"]
     row["cuda"] = {}
     assert [blocker["id"] for blocker in preflight.blockers(found, only, None, row)] == [
         "dpkg-broken"
@@ -195,15 +195,15 @@ def test_a_conflict_of_keys_is_reported_for_every_repository() -> None:
     conflicts = [["https://a", "x", ["/1", "/2"]], ["https://b", "y", ["/3"]]]
     found = copy.deepcopy(GOOD)
     found["preflight"]["signed_by"] = conflicts
-    told = preflight.blockers(found, CHANGES, {}, ROW)
-    assert [reason["message"].split(": ")[1] for reason in told] == [
+    blockers = preflight.blockers(found, CHANGES, {}, ROW)
+    assert [reason["message"].split(": ")[1] for reason in blockers] == [
         "https://a x is named with different keys (Signed-By) in /1 and /2",
         "https://b y is named with different keys (Signed-By) in /3",
     ]
 
 
 @pytest.mark.parametrize(
-    ("aside", "told"),
+    ("aside", "expected"),
     [
         ([], ["a", "b", "c"]),
         # What is left of the first agrees with itself; the second is not touched by it.
@@ -213,7 +213,7 @@ def test_a_conflict_of_keys_is_reported_for_every_repository() -> None:
         (["/4", "/5"], ["a", "b"]),
     ],
 )
-def test_a_conflict_that_the_run_puts_aside_is_none(aside: list[str], told: list[str]) -> None:
+def test_a_conflict_that_the_run_puts_aside_is_none(aside: list[str], expected: list[str]) -> None:
     found = copy.deepcopy(GOOD)
     found["preflight"]["signed_by"] = [
         ["a", "x", ["/1", "/2"]], ["b", "x", ["/3"]], ["c", "x", ["/4", "/5", "/6"]],
@@ -222,11 +222,11 @@ def test_a_conflict_that_the_run_puts_aside_is_none(aside: list[str], told: list
     changes.append(change("cuda", "/2", "there", "written", "x"))
     reasons_told = preflight.blockers(found, changes, {}, ROW)
     words = [reason["message"].split(": ")[1].split()[0] for reason in reasons_told]
-    assert words == told
+    assert words == expected
 
 
 @pytest.mark.parametrize(
-    ("cuda", "told"),
+    ("cuda", "expected"),
     [
         ({"source": "network"}, []),
         ({"source": "local"}, []),
@@ -236,13 +236,13 @@ def test_a_conflict_that_the_run_puts_aside_is_none(aside: list[str], told: list
     ],
 )
 def test_a_cuda_of_nobody_is_in_nobodys_way_where_the_place_is_nvidias(
-    cuda: Any, told: list[str]
+    cuda: Any, expected: list[str]
 ) -> None:
     found = copy.deepcopy(GOOD)
     found["preflight"]["usr_local_cuda"] = {"path": "/usr/local/cuda", "named_in": ["/f"]}
     changes = [change("cuda", "libcudart11.0", "11.2", None, "x")]
     row = {**ROW, "cuda": {**(ROW.get("cuda") or {}), **cuda} if cuda else None}
-    assert [blocker["id"] for blocker in preflight.blockers(found, changes, {}, row)] == told
+    assert [blocker["id"] for blocker in preflight.blockers(found, changes, {}, row)] == expected
 
 
 def test_a_proof_that_is_owed_is_stopped_by_another_run_alone() -> None:
@@ -250,8 +250,8 @@ def test_a_proof_that_is_owed_is_stopped_by_another_run_alone() -> None:
     proof = [change("receipt", "proof", "unfinished", "proven", "x")]
     found = copy.deepcopy(GOOD)
     found["preflight"].update({"signed_by": [["u", "s", ["/f"]]], "running": {"who": "a"}})
-    (told,) = preflight.blockers(found, proof, {}, ROW)
-    assert (told["id"], told["component"]) == ("run-in-progress", None)
+    (blocker,) = preflight.blockers(found, proof, {}, ROW)
+    assert (blocker["id"], blocker["component"]) == ("run-in-progress", None)
 
 
 def test_users_of_bash_are_reported_in_order() -> None:
@@ -260,8 +260,8 @@ def test_users_of_bash_are_reported_in_order() -> None:
     found = {"state": {"gpu_env": {"left": left}}}
     ((message, _hint),) = env_rules.bashrc_user(found, [], {}, ROW)
     assert message.startswith("gpu_env_bashrc_users names bob, eve:")
-    told = [message.split("/")[0] for message, _hint in env_rules.bashrc_left(found, [], {}, ROW)]
-    assert told == ["~ada", "~dan"]
+    people = [message.split("/")[0] for message, _hint in env_rules.bashrc_left(found, [], {}, ROW)]
+    assert people == ["~ada", "~dan"]
 
 
 @pytest.mark.parametrize("state", [{}, {"gpu_env": {}}, {"gpu_env": {"left": None}}])
@@ -291,8 +291,8 @@ def test_a_workspace_without_a_limit_takes_nothing_from_the_sum_of_the_others() 
     del bob["memory"]
     for memory, ids in (((3 << 30) - 1, ["workspace-memory"]), (3 << 30, [])):
         data["found"]["preflight"]["workspaces"]["memory"] = memory
-        told = rule_states.reasons(data, ("gpu_workspace",))
-        assert list(told) == ids
+        reasons = rule_states.reasons(data, ("gpu_workspace",))
+        assert list(reasons) == ids
 
 
 def test_terms_are_nobodys_where_no_door_is_wished_for() -> None:

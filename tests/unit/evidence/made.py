@@ -83,7 +83,7 @@ def key(path: Path, passphrase: str = "") -> Path:
 
 def allowed(path: Path, *signers: tuple[str, Path]) -> Path:
     """A file of allowed signers: (identity, its key)."""
-    keys = ((name, one.with_name(one.name + ".pub").read_text()) for name, one in signers)
+    keys = ((name, key.with_name(key.name + ".pub").read_text()) for name, key in signers)
     path.write_text("".join(f"{name} {text}" for name, text in keys))
     return path
 

@@ -43,9 +43,9 @@ def swap(facts: Facts) -> None:
 
 def exchange(facts: Facts) -> None:
     """Two cards in each other's slots."""
-    one, two = facts["nvml"]["gpus"][0], facts["nvml"]["gpus"][1]
+    first, second = facts["nvml"]["gpus"][0], facts["nvml"]["gpus"][1]
     for key in ("uuid", "serial"):
-        one[key], two[key] = two[key], one[key]
+        first[key], second[key] = second[key], first[key]
 
 
 def flash(facts: Facts) -> None:
@@ -144,27 +144,27 @@ def files(tmp_path: Path, old: evidence.Evidence, name: str) -> tuple[Path, Path
 
 
 def test_the_command_says_it_and_ends_with_5(tmp_path: Path, old: evidence.Evidence) -> None:
-    one, two, allowed = files(tmp_path, old, "another VBIOS")
-    code, said = made.provision("--compare", one, two, "--allowed-signers", allowed)
+    first, second, allowed = files(tmp_path, old, "another VBIOS")
+    code, said = made.provision("--compare", first, second, "--allowed-signers", allowed)
     assert code == 5
     assert said.splitlines() == [
         "gpu07 of 2026-11-26 02:30:00 UTC, and gpu07 of 2027-01-15 08:00:00 UTC:",
         "  GPU 1 GPU-00000001-1111-2222-3333-444444444444 (Tesla T4, serial 042101, slot 2, "
         "0000:18:00.0): VBIOS: 90.04.38.00.03 -> 90.04.96.00.9F",
     ]
-    code, said = made.provision("--compare", one, two, "--json")
+    code, said = made.provision("--compare", first, second, "--json")
     assert (code, len(json.loads(said)["changes"])) == (5, 1)
 
 
 def test_the_same_host_on_two_dates_ends_with_0(tmp_path: Path, old: evidence.Evidence) -> None:
-    one, two, allowed = files(tmp_path, old, "only the time")
-    code, said = made.provision("--compare", one, two, "--allowed-signers", allowed)
+    first, second, allowed = files(tmp_path, old, "only the time")
+    code, said = made.provision("--compare", first, second, "--allowed-signers", allowed)
     assert code == 0
     assert said.splitlines()[1:] == ["  nothing changed"]
 
 
 def test_an_altered_file_is_not_compared(tmp_path: Path, old: evidence.Evidence) -> None:
-    one, two, allowed = files(tmp_path, old, "a card swapped")
-    two.write_bytes(evidence.dump(changed(old, "only the time")))
+    first, second, allowed = files(tmp_path, old, "a card swapped")
+    second.write_bytes(evidence.dump(changed(old, "only the time")))
     with pytest.raises(DriftError):
-        made.provision("--compare", one, two, "--allowed-signers", allowed)
+        made.provision("--compare", first, second, "--allowed-signers", allowed)

@@ -155,9 +155,12 @@ def test_a_missing_file_is_named(tmp_path: Path, keys: Path) -> None:
 def test_a_named_pipe_for_a_file_does_not_hang(tmp_path: Path, keys: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     signature = signed(tmp_path, SMALL, keys / "ada")
-    for one, two in ((tmp_path / "pipe", keys / "allowed"), (signature, tmp_path / "pipe")):
+    for signature_file, signers_file in (
+        (tmp_path / "pipe", keys / "allowed"),
+        (signature, tmp_path / "pipe"),
+    ):
         with pytest.raises(InputError, match="a named pipe is where a file should be"):
-            evidence.verify(SMALL, one, two)
+            evidence.verify(SMALL, signature_file, signers_file)
 
 
 def test_without_a_key_nothing_is_written(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def fleet(*hosts: tuple[dict[str, Any], HostFacts | None]) -> Fleet:
     names = [f"gpu{number:02}" for number in range(1, len(hosts) + 1)]
     return Fleet(
         {n: parse_wish(wish, where="lab") for n, (wish, _) in zip(names, hosts, strict=True)},
-        facts={n: one for n, (_, one) in zip(names, hosts, strict=True) if one is not None},
+        facts={n: facts for n, (_, facts) in zip(names, hosts, strict=True) if facts is not None},
     )
 
 
@@ -94,8 +94,8 @@ def test_a_lock_warns_of_what_explain_warns_of(upstream: Upstream, release: str,
     wish = {"tensorflow": release}
     warnings = made((wish, H100)).warnings
     explained = explain(load(), fleet((wish, H100)), "gpu01")
-    told = [text for one in explained for text in one.warnings]
-    assert list(warnings) == [f"Debian 12 (bookworm): {text}" for text in told]
+    texts = [text for stack in explained for text in stack.warnings]
+    assert list(warnings) == [f"Debian 12 (bookworm): {text}" for text in texts]
     (text,) = (warning for warning in warnings if "only PTX" in warning)
     # CUDA 11.8 compiles for Hopper, as the catalog's own row says.
     assert "were not made for it" not in text

@@ -65,14 +65,14 @@ def test_a_wish_beside_is_a_wish_of_its_own_words(beside: Any, words: str) -> No
 def test_each_has_the_first_ones_driver_and_its_cuda_or_wheels() -> None:
     (choice,) = recorded.choices(WISH)
     assert choice.stack.id == FIRST
-    assert [one.id for one in choice.beside] == [WHEELS, SHARED]
+    assert [stack.id for stack in choice.beside] == [WHEELS, SHARED]
     assert choice.wish.literal == WISH
 
 
 def test_a_driver_is_chosen_that_serves_them_all() -> None:
     """Not the first one's own, where the other needs a newer."""
     for choice in recorded.choices({"tensorflow": "2.14", "beside": [{"tensorflow": "2.17"}]}):
-        drivers = {one.driver.version for one in (choice.stack, *choice.beside)}
+        drivers = {stack.driver.version for stack in (choice.stack, *choice.beside)}
         assert len(drivers) == 1
 
 
@@ -146,7 +146,7 @@ def asked(answers: dict[tuple[str, str], str], wish: Wish = TWO) -> Any:
 def test_another_driver_is_taken_where_the_first_ones_own_does_not_serve() -> None:
     answers = {("2.9", ""): "535.1", ("2.9", "535"): "535.1", ("2.9", "580"): "580.1"}
     first, beside = asked(answers | {("2.17", "580"): "580.1"})
-    assert (first.driver.branch, [one.driver.branch for one in beside]) == ("580", ["580"])
+    assert (first.driver.branch, [stack.driver.branch for stack in beside]) == ("580", ["580"])
     # A branch that was wished for is not changed.
     wish = dataclasses.replace(TWO, driver_branch="535")
     assert asked(answers | {("2.17", "580"): "580.1"}, wish)[1] is None
@@ -184,8 +184,8 @@ def test_a_host_is_explained_with_those_beside(
     """`provision explain HOST` told the first TensorFlow only."""
     fleet = Fleet({"gpu01": parse_wish(WISH, where="x")}, facts={"gpu01": HostFacts("debian11")})
     _explain_host("gpu01", tmp_path, fleet, as_json=True)
-    (told,) = json.loads(capsys.readouterr().out)["stacks"]
-    assert [one["stack"] for one in told["beside"]] == [WHEELS, SHARED]
-    assert told["beside"][0]["reasons"]["tensorflow"]
+    (stack,) = json.loads(capsys.readouterr().out)["stacks"]
+    assert [beside["stack"] for beside in stack["beside"]] == [WHEELS, SHARED]
+    assert stack["beside"][0]["reasons"]["tensorflow"]
     _explain_host("gpu01", tmp_path, fleet, as_json=False)
     assert f"beside it: {WHEELS}" in capsys.readouterr().out.replace("\n", " ")

@@ -43,7 +43,7 @@ def test_the_catalog_has_no_contradiction() -> None:
 def test_a_row_that_is_there_twice_is_named_once(part: str) -> None:
     rows = CATALOG.rows(part)
     found = list(faults(with_rows(part, [*rows, rows[0]])))
-    assert [(one.message, one.got) for one in found if "two rows" in one.message] == [
+    assert [(fault.message, fault.got) for fault in found if "two rows" in fault.message] == [
         ("two rows say this", "twice")
     ]
     assert found[0].where.startswith(f"catalog: {part}: ")
@@ -92,7 +92,7 @@ def test_a_row_that_is_there_twice_is_named_once(part: str) -> None:
 def test_a_row_that_does_not_fit_the_others_is_named(
     part: str, fields: dict[str, Any], words: str
 ) -> None:
-    found = [one for one in changed(part, 0, **fields) if one.message == words]
+    found = [fault for fault in changed(part, 0, **fields) if fault.message == words]
     assert found, changed(part, 0, **fields)
     assert found[0].where.startswith(f"catalog: {part}: ")
     assert found[0].got
@@ -103,7 +103,7 @@ def test_a_capability_belongs_to_one_generation() -> None:
     first = CATALOG.generations[0]
     other = CATALOG.generations[1].capabilities | first.capabilities
     found = changed("generations", 1, capabilities=other)
-    assert {one.message for one in found} == {"two generations have one compute capability"}
+    assert {fault.message for fault in found} == {"two generations have one compute capability"}
     assert f"which is {first.name}'s" in found[0].got
 
 
@@ -111,15 +111,15 @@ def test_a_capabilitys_cuda_does_not_end_before_it_begins() -> None:
     (name, window), *_ = CATALOG.generations[0].capabilities.items()
     turned = window.model_copy(update={"cuda_first": "13.0", "cuda_last": "12.0"})
     rest = CATALOG.generations[0].capabilities | {name: turned}
-    (one,) = changed("generations", 0, capabilities=rest)
-    assert (one.message, one.got) == ("cuda_last comes before cuda_first", "13.0 to 12.0")
-    assert one.where.endswith(f" {name}")
+    (fault,) = changed("generations", 0, capabilities=rest)
+    assert (fault.message, fault.got) == ("cuda_last comes before cuda_first", "13.0 to 12.0")
+    assert fault.where.endswith(f" {name}")
 
 
 def test_a_release_that_is_left_out_is_a_gap() -> None:
     rows = [row for row in CATALOG.tensorflow if row.release != "2.12"]
-    (one,) = faults(CATALOG.model_copy(update={"tensorflow": rows}))
-    assert (one.message, one.got) == ("a release is left out", "2.12")
+    (fault,) = faults(CATALOG.model_copy(update={"tensorflow": rows}))
+    assert (fault.message, fault.got) == ("a release is left out", "2.12")
 
 
 def texts() -> dict[str, str]:

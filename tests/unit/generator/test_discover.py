@@ -262,8 +262,8 @@ def test_what_the_catalog_does_not_know_is_recorded_and_said(
     assert done.exit_code == 0
     assert "gpu01: the catalog doesn't know fedora 40 x86_64" in done.output
     assert "gpu01: the catalog doesn't know the GPU 10de:fffe" in done.output
-    one = discover.parse((project / "discovered.yml").read_bytes(), where="x")["gpu01"]
-    assert one == Seen(None, "fedora 40 x86_64", (SeenGpu("10de:fffe", None, 1),))
+    seen = discover.parse((project / "discovered.yml").read_bytes(), where="x")["gpu01"]
+    assert seen == Seen(None, "fedora 40 x86_64", (SeenGpu("10de:fffe", None, 1),))
 
 
 def test_a_difference_to_the_inventory_is_said_and_recorded(
@@ -320,10 +320,10 @@ def test_a_host_is_explained(project: Path) -> None:
     assert "PTX" in lines[-1]
     data = json.loads(explain(project, "gpu01", "--json").output)
     assert (data["platform"], data["refusal"]) == ("debian12", None)
-    [one] = data["stacks"]
-    assert list(one["reasons"]) == components[:-1]
-    assert len(one["warnings"]) == 1
-    assert one["locked"] is None
+    [stack] = data["stacks"]
+    assert list(stack["reasons"]) == components[:-1]
+    assert len(stack["warnings"]) == 1
+    assert stack["locked"] is None
 
 
 def test_what_is_declared_is_reported_with_its_place(project: Path) -> None:
@@ -378,13 +378,13 @@ def test_a_lock_reads_what_was_discovered(project: Path) -> None:
 
 
 def test_a_wish_is_explained_word_by_word(project: Path) -> None:
-    told = explain(project, "gpu_stack").output
+    output = explain(project, "gpu_stack").output
     for word in inventory.WISH_KEYS:
-        assert f"\ngpu_stack: {{{word}: " in told
+        assert f"\ngpu_stack: {{{word}: " in output
     data = json.loads(explain(project, "gpu_stack", "--json").output)
     assert list(data["wish"]) == list(inventory.WISH_KEYS)
-    one = json.loads(explain(project, "driver_source", "--json").output)["wish"]
-    assert one == {"driver_source": data["wish"]["driver_source"]}
+    wish = json.loads(explain(project, "driver_source", "--json").output)["wish"]
+    assert wish == {"driver_source": data["wish"]["driver_source"]}
 
 
 def test_what_its_examples_say_is_a_wish() -> None:

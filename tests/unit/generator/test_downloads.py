@@ -76,9 +76,9 @@ def test_a_known_hash_needs_no_https(site: tuple[str, list[str]], tmp_path: Path
 @pytest.fixture
 def server(proxy: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.delenv("http_proxy")
-    with served() as one:
-        one.files["/x.run"] = FILE
-        yield one
+    with served() as archive:
+        archive.files["/x.run"] = FILE
+        yield archive
 
 
 @pytest.mark.parametrize(("step", "name"), [("open", ".x.run.part"), ("write_text", ".x.run.mark")])

@@ -124,7 +124,7 @@ def test_a_bad_value_is_one_message_with_its_place(
 def test_the_ids_of_a_word_are_those_of_its_cards() -> None:
     assert gpus.ids("Tesla T4") == ("1eb8",)
     assert gpus.ids("10de:1EB8") == ("1eb8",)
-    names = {gpus.devices()[one][0] for one in gpus.ids("A100")}
+    names = {gpus.devices()[device][0] for device in gpus.ids("A100")}
     assert len(names) > 3
     assert all("A100" in name for name in names)
 
@@ -273,7 +273,7 @@ def test_a_host_of_unknown_gpus_keeps_the_row_for_all() -> None:
 def test_what_stands_beside_must_serve_the_gpus_too() -> None:
     wish = parse_wish({"tensorflow": "2.14", "beside": [{"tensorflow": "2.18"}]}, where="x")
     (choice,) = resolve_fleet(CATALOG, Fleet({"a": wish}, facts={"a": on("debian12", "Tesla T4")}))
-    assert [one.tensorflow for one in choice.beside] == ["2.18.1"]
+    assert [stack.tensorflow for stack in choice.beside] == ["2.18.1"]
     with pytest.raises(UnsatisfiableError, match="can't have these beside it"):
         resolve_fleet(CATALOG, Fleet({"a": wish}, facts={"a": on("debian12", "Tesla M40")}))
 
@@ -296,9 +296,9 @@ def test_the_order_of_hosts_and_gpus_changes_nothing() -> None:
         "c": on("debian12", "Tesla T4"),
         "d": on("debian12"),
     }
-    one = resolve_fleet(CATALOG, known(**facts))
+    fleet = resolve_fleet(CATALOG, known(**facts))
     other = resolve_fleet(CATALOG, known(**{name: facts[name] for name in reversed(facts)}))
-    assert one == other
+    assert fleet == other
 
 
 def test_ten_thousand_hosts_of_twelve_kinds_take_no_time() -> None:
@@ -323,7 +323,7 @@ def test_ten_thousand_hosts_of_twelve_kinds_take_no_time() -> None:
 def test_ten_thousand_hosts_that_declare_are_read_in_no_time() -> None:
     export = {
         f"g{number}": group(
-            *[f"n{number}-{one}" for one in range(834)],
+            *[f"n{number}-{index}" for index in range(834)],
             gpu_stack=TF,
             gpu_platform="debian12",
             gpu_models=["Tesla T4"],
@@ -356,11 +356,11 @@ def made(choices: list[Choice]) -> locks.Lock:
 
 def test_a_lock_of_hosts_of_one_kind_is_the_one_of_before() -> None:
     before = recorded.lock({"tensorflow": "2.20"})
-    one = Fleet(
+    fleet = Fleet(
         {"a": parse_wish({"tensorflow": "2.20"}, where="x")},
         facts={"a": on("debian13", "Tesla T4")},
     )
-    after = made(resolve_fleet(CATALOG, one))
+    after = made(resolve_fleet(CATALOG, fleet))
     assert [row for row in before.slim["rows"] if row["platform"]["release"] == "13"] == list(
         after.slim["rows"]
     )
@@ -368,13 +368,13 @@ def test_a_lock_of_hosts_of_one_kind_is_the_one_of_before() -> None:
 
 
 def test_a_declared_gpu_stands_in_its_row_with_its_ids() -> None:
-    one = Fleet(
+    fleet = Fleet(
         {"a": parse_wish({"tensorflow": "2.20"}, where="x")},
         facts={"a": HostFacts("debian13", ("Tesla T4",), ("Tesla T4",))},
     )
-    (row,) = made(resolve_fleet(CATALOG, one)).slim["rows"]
+    (row,) = made(resolve_fleet(CATALOG, fleet)).slim["rows"]
     assert row["models"] == {"Tesla T4": ["1eb8"]}
-    text = locks.dump(made(resolve_fleet(CATALOG, one)))
+    text = locks.dump(made(resolve_fleet(CATALOG, fleet)))
     assert locks.parse(text, where="x").slim["rows"][0] == row
 
 
@@ -384,9 +384,9 @@ def test_generations_stand_in_the_row_and_in_the_digest() -> None:
     plain = Choice(choice.platform, choice.wish, choice.stack)
     wheels = {choice.stack.id: recorded.WHEELS}
     indices = {"debian12": recorded.indices(platform="debian12")}
-    one, other = (locks.make([c], indices, wheels) for c in (with_them, plain))
-    assert one.slim["rows"][0]["generations"] == ["Turing"]
-    assert one.digest != other.digest
+    lock, other = (locks.make([c], indices, wheels) for c in (with_them, plain))
+    assert lock.slim["rows"][0]["generations"] == ["Turing"]
+    assert lock.digest != other.digest
 
 
 @pytest.mark.parametrize(
@@ -412,25 +412,25 @@ def test_a_lock_from_before_a_host_was_known_does_not_fit(
 
 
 def test_one_host_is_explained_by_its_own_gpus() -> None:
-    one = known(a=on("debian12", "Tesla V100-PCIE-16GB"), b=on("debian12", "Tesla T4"))
-    (found,) = explain(CATALOG, one, "a")
+    fleet = known(a=on("debian12", "Tesla V100-PCIE-16GB"), b=on("debian12", "Tesla T4"))
+    (found,) = explain(CATALOG, fleet, "a")
     assert "Volta" in found.reasons[0].text
     assert "Turing" not in found.reasons[0].text
 
 
 def test_one_host_is_explained_though_another_cannot_have_its_wish() -> None:
-    one = known(a=on("debian12", "Tesla T4"), b=on("debian12", "Tesla K80"))
-    (found,) = explain(CATALOG, one, "a")
+    fleet = known(a=on("debian12", "Tesla T4"), b=on("debian12", "Tesla K80"))
+    (found,) = explain(CATALOG, fleet, "a")
     assert found.choice.stack.tensorflow == "2.21.0"
     with pytest.raises(UnsatisfiableError, match="Tesla K80") as caught:
-        explain(CATALOG, one, "b")
+        explain(CATALOG, fleet, "b")
     assert caught.value.where == "gpu_stack of b"
 
 
 def test_a_host_has_the_row_of_its_generations() -> None:
-    one = known(a=on("debian12", "Tesla M40"), b=on("debian12", "Tesla T4"), c=on("debian12"))
+    fleet = known(a=on("debian12", "Tesla M40"), b=on("debian12", "Tesla T4"), c=on("debian12"))
     for host, generations in (("a", ("Maxwell",)), ("b", ("Turing",)), ("c", ())):
-        assert [e.choice.generations for e in explain(CATALOG, one, host)] == [generations]
+        assert [e.choice.generations for e in explain(CATALOG, fleet, host)] == [generations]
 
 
 def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -178,5 +178,5 @@ def test_the_terms_of_an_acme_server_have_to_be_agreed_to(agreed: Any) -> None:
     assert error.expected == "gpu_front_door_acme_agree: true"
     assert error.where == "lab/hosts.yml:5"
     server = "https://ca.example.org/directory"
-    told = {**ACME, "gpu_front_door_acme_agree": agreed, "gpu_front_door_acme_directory": server}
-    assert refused(**told).message.endswith("the terms of service of " + server)
+    options = {**ACME, "gpu_front_door_acme_agree": agreed, "gpu_front_door_acme_directory": server}
+    assert refused(**options).message.endswith("the terms of service of " + server)

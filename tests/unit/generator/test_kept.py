@@ -200,7 +200,7 @@ def test_an_index_with_another_date_alone_is_no_change(upstream: Upstream) -> No
 def test_a_package_is_one_line_and_nothing_is_broken(upstream: Upstream) -> None:
     first = lock()
     upstream.add("nvidia-persistenced", "470.103.01-2~deb11u2")
-    lines = [set(locks.dump(one).decode().splitlines()) for one in (first, lock(first, ALL))]
+    lines = [set(locks.dump(each).decode().splitlines()) for each in (first, lock(first, ALL))]
     moved = sorted(line.strip().split(":")[0] for line in lines[1] - lines[0])
     assert moved == ["digest", "nvidia-persistenced", "nvidia-persistenced"]
     (whole,) = [li for li in lines[1] if "sha256: " + "e" * 64 in li]

@@ -106,7 +106,7 @@ def test_an_armored_file_with_two_blocks_is_two_keys(key: Key, other: Key) -> No
         nvidia._pinned(both, key.fingerprint, "x")
     assert other.fingerprint in caught.value.got
     found = keys.read(both, where="x")
-    assert [one.fingerprint for one in found] == [key.fingerprint, other.fingerprint]
+    assert [each.fingerprint for each in found] == [key.fingerprint, other.fingerprint]
 
 
 @pytest.mark.parametrize("cut", ["=", "-----END"])

@@ -38,7 +38,7 @@ def stack(platform: str = "debian13") -> tuple[str, Any]:
 
 
 def row(release: str) -> TensorflowRow:
-    (found,) = [one for one in load().tensorflow if one.release == release]
+    (found,) = [row for row in load().tensorflow if row.release == release]
     return found
 
 

@@ -33,12 +33,12 @@ def lock(requirements: str = recorded.REQUIREMENTS, date: str = "", **versions: 
     return locks.make(chosen, {"debian11": indices}, {c.stack.id: requirements for c in chosen})
 
 
-def told(before: Lock, after: Lock, count: int = 1) -> list[str]:
+def sentences(before: Lock, after: Lock, count: int = 1) -> list[str]:
     return diff.lines(diff.difference(before, after, fleet(count)))
 
 
 def test_nothing_changes_between_equal_locks() -> None:
-    assert told(lock(), lock()) == []
+    assert sentences(lock(), lock()) == []
 
 
 def test_packages_wheels_and_sources_have_a_line_each() -> None:
@@ -49,7 +49,7 @@ def test_packages_wheels_and_sources_have_a_line_each() -> None:
         "Sun, 10 Aug 2025 09:16:30 UTC",
         nvidia_persistenced="470.103.01-9",
     )
-    assert told(lock(), after, 5) == [
+    assert sentences(lock(), after, 5) == [
         "  package nvidia-persistenced 470.103.01-2~deb11u1 -> 470.103.01-9 "
         "(debian 11: gpu01, gpu02, gpu03 and 2 more)",
         "  wheel numpy 1.26.4 -> 1.26.5 (debian 11: gpu01, gpu02, gpu03 and 2 more)",

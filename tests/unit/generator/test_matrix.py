@@ -46,12 +46,12 @@ def test_a_gpu_takes_away_what_does_not_serve_it() -> None:
 
 
 def test_the_command() -> None:
-    told = CliRunner().invoke(app, ["catalog", "--gpu", "B200"])
-    assert told.exit_code == 0
-    assert "B200: Blackwell, compute capability 10.0, driver branches 570 or newer" in told.output
-    assert "no: GPU" in told.output
-    assert "wheels" not in told.output.partition("B200:")[0]
+    result = CliRunner().invoke(app, ["catalog", "--gpu", "B200"])
+    assert result.exit_code == 0
+    assert "B200: Blackwell, compute capability 10.0, driver branches 570 or newer" in result.output
+    assert "no: GPU" in result.output
+    assert "wheels" not in result.output.partition("B200:")[0]
     data = json.loads(CliRunner().invoke(app, ["catalog", "--json"]).output)
-    (row,) = [one for one in data if one["tensorflow"] == "2.9"]
+    (row,) = [row for row in data if row["tensorflow"] == "2.9"]
     assert row["newest"] == "2.9.3"
     assert row["platforms"]["debian11"] == {"how": "debs", "text": "debs 11.2, driver 470"}

@@ -61,7 +61,7 @@ def server() -> Iterator[Server]:
 def with_key(fingerprint: str) -> Catalog:
     """The catalog, with a key of the test in place of NVIDIA's."""
     facts = load()
-    real = {one for row in (NETWORK_ROW, LOCAL_ROW) for one in row.signed_by or ()}
+    real = {fingerprint for row in (NETWORK_ROW, LOCAL_ROW) for fingerprint in row.signed_by or ()}
     return facts.model_copy(
         update={
             "nvidia_sources": [

@@ -64,8 +64,8 @@ def test_they_are_asked_for_together_with_tensorflow() -> None:
 
 def test_another_list_is_another_stack_and_another_order_is_not() -> None:
     ids = [
-        recorded.choices({"tensorflow": "2.9", "packages": one})[0].stack.id
-        for one in (["pandas", "ray"], ["ray", "pandas"], ["pandas"])
+        recorded.choices({"tensorflow": "2.9", "packages": packages})[0].stack.id
+        for packages in (["pandas", "ray"], ["ray", "pandas"], ["pandas"])
     ]
     assert ids[0] == ids[1] != ids[2]
     assert ids[2].startswith("debian11-tensorflow2.9.3-packages")
@@ -75,13 +75,13 @@ def test_another_list_is_another_stack_and_another_order_is_not() -> None:
 def test_each_beside_has_its_own() -> None:
     beside = [{"tensorflow": "2.8", "packages": ["pandas"]}]
     (chosen,) = recorded.choices({"tensorflow": "2.9", "beside": beside})
-    assert [one.packages for one in locks.stacks_of(chosen)] == [(), ("pandas",)]
+    assert [stack.packages for stack in locks.stacks_of(chosen)] == [(), ("pandas",)]
 
 
 def locked(asked: dict[str, Any], text: str, before: locks.Lock | None = None) -> locks.Lock:
     chosen = recorded.choices(asked)
     found = {"debian11": recorded.indices()}
-    names = {one.id: text for choice in chosen for one in locks.stacks_of(choice)}
+    names = {stack.id: text for choice in chosen for stack in locks.stacks_of(choice)}
     return locks.make(chosen, found, names, before=before)
 
 
@@ -111,7 +111,7 @@ def test_a_row_of_the_very_wish_is_taken_before_one_of_another_list() -> None:
     asked = {"tensorflow": "2.9", "packages": ["pandas"]}
     (chosen,) = recorded.choices(asked)
     for first, second in (({"tensorflow": "2.9"}, asked), (asked, {"tensorflow": "2.9"})):
-        one, other = locked(first, recorded.REQUIREMENTS), locked(second, recorded.REQUIREMENTS)
-        rows = [*one.slim["rows"], *other.slim["rows"]]
-        both = locks.Lock({**one.slim, "rows": rows}, one.details)
+        lock, other = locked(first, recorded.REQUIREMENTS), locked(second, recorded.REQUIREMENTS)
+        rows = [*lock.slim["rows"], *other.slim["rows"]]
+        both = locks.Lock({**lock.slim, "rows": rows}, lock.details)
         assert locks.locked_names(both, chosen) == [chosen.stack.id]

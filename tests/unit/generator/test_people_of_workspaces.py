@@ -104,8 +104,8 @@ def test_one_image_is_named_and_for_sure(changed: dict[str, Any], words: str) ->
 
 
 def test_an_image_by_a_file_needs_its_hash() -> None:
-    told = {"gpu_workspace_image_file": "/x.tar", "gpu_workspace_image_sha256": "a" * 64}
-    fleet(gpu_workspace_image=None, **told)
+    options = {"gpu_workspace_image_file": "/x.tar", "gpu_workspace_image_sha256": "a" * 64}
+    fleet(gpu_workspace_image=None, **options)
 
 
 @pytest.mark.parametrize(
@@ -185,16 +185,16 @@ def password_refused(text: str, hashed: Any, name: str = "ada") -> InputError:
 @pytest.mark.parametrize("hashed", [VAULTED, "{{ vault_ada }}", HASHED])
 def test_a_passwords_hash_is_ansibles(hashed: Any) -> None:
     """With the vault's password the export has the hash in clear, and the file does not."""
-    told = {"gpu_workspaces": [SSH], "gpu_workspace_passwords": {"ada": hashed}}
-    fleet("$ANSIBLE_VAULT;1.1;AES256\n", **told)
+    options = {"gpu_workspaces": [SSH], "gpu_workspace_passwords": {"ada": hashed}}
+    fleet("$ANSIBLE_VAULT;1.1;AES256\n", **options)
 
 
-@pytest.mark.parametrize("told", ["in clear text", "$1$salt$" + "a" * 22, "aaBBccDDeeFFg"])
-def test_what_is_no_hash_is_refused_and_not_shown(told: str) -> None:
-    error = password_refused("", told)
+@pytest.mark.parametrize("hashed", ["in clear text", "$1$salt$" + "a" * 22, "aaBBccDDeeFFg"])
+def test_what_is_no_hash_is_refused_and_not_shown(hashed: str) -> None:
+    error = password_refused("", hashed)
     assert error.message == ("the password of ada is no hash of crypt(3) by SHA-512 or yescrypt")
     assert "openssl passwd -6" in error.hint
-    assert told not in str(error)
+    assert hashed not in str(error)
 
 
 def test_a_hash_that_anybody_can_read_is_refused_and_not_shown() -> None:
@@ -206,8 +206,8 @@ def test_a_hash_that_anybody_can_read_is_refused_and_not_shown() -> None:
 
 def test_a_password_for_who_has_no_ssh_is_refused() -> None:
     assert "for eve, who has no SSH" in password_refused("", VAULTED, "eve").message
-    told = {"gpu_workspaces": [ADA], "gpu_workspace_passwords": {"ada": VAULTED}}
-    assert "for ada, who has no SSH" in refused(**told).message
+    options = {"gpu_workspaces": [ADA], "gpu_workspace_passwords": {"ada": VAULTED}}
+    assert "for ada, who has no SSH" in refused(**options).message
 
 
 def test_a_password_beside_a_name_is_sent_where_it_belongs() -> None:

@@ -170,11 +170,11 @@ def refusal(platform: str, wish: Mapping[str, object], gpus: tuple[str, ...]) ->
 
 def test_refusals_read_as_recorded() -> None:
     """What a lab admin reads; PROVISION_UPDATE_GOLDEN=1 writes it anew, to be read again."""
-    told = []
+    refusals = []
     for platform, wish, gpus in REFUSED:
         on = f"{platform}{''.join(f', {gpu}' for gpu in gpus)}"
-        told.append(f"# {wish} on {on}\n{refusal(platform, wish, gpus)}\n")
-    text = "\n".join(told)
+        refusals.append(f"# {wish} on {on}\n{refusal(platform, wish, gpus)}\n")
+    text = "\n".join(refusals)
     if os.environ.get("PROVISION_UPDATE_GOLDEN"):
         REFUSALS.write_text(text, "utf-8")
     assert text == REFUSALS.read_text("utf-8")
@@ -199,16 +199,16 @@ def minimal(wish: Mapping[str, object], platform: str, gpus: tuple[str, ...]) ->
     problem = SOLVER.problem(parsed, words)
     clash = problem.clash(demands(parsed, PLATFORMS.get(platform), words))
     assert problem.solve(clash) is None
-    for one in clash:
-        assert problem.solve([other for other in clash if other is not one]) is not None
+    for demand in clash:
+        assert problem.solve([other for other in clash if other is not demand]) is not None
 
 
 def test_what_is_offered_instead_can_be_had() -> None:
     offered = 0
     for platform, wish, gpus in REFUSED:
-        for one in str(refusal(platform, wish, gpus).expected).split(" or gpu_stack: "):
-            one = one.partition(" (known, ")[0]
-            literal, on, title = one.removeprefix("gpu_stack: ").rpartition(" on ")
+        for offer in str(refusal(platform, wish, gpus).expected).split(" or gpu_stack: "):
+            offer = offer.partition(" (known, ")[0]
+            literal, on, title = offer.removeprefix("gpu_stack: ").rpartition(" on ")
             if not on:
                 continue
             other = next(row for row in CATALOG.platforms if row.title == title)
@@ -469,11 +469,11 @@ def holds(stack: Stack, gpus: tuple[Gpu, ...]) -> None:
     if stack.gcc and stack.cuda.facts is not None:
         assert int(stack.gcc) <= int(stack.cuda.facts.gcc_maximum)
         assert stack.gcc in stack.platform.gccs
-    for one in gpus:
+    for asked in gpus:
         branch = int(stack.driver.branch)
-        assert branch >= int(one.driver_first)
-        assert one.driver_last is None or branch <= int(one.driver_last)
-        assert one.cuda_last is None or Version(stack.cuda.release) <= Version(one.cuda_last)
+        assert branch >= int(asked.driver_first)
+        assert asked.driver_last is None or branch <= int(asked.driver_last)
+        assert asked.cuda_last is None or Version(stack.cuda.release) <= Version(asked.cuda_last)
 
 
 @given(st.lists(WISHES, min_size=1, max_size=4), st.randoms(use_true_random=False))

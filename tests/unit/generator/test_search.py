@@ -36,11 +36,11 @@ def everything(problem: Problem, demands: list[Demand]) -> list[dict[str, Any]]:
     """Every assignment that is allowed, best first, by trying all."""
     found = []
     for values in itertools.product(*problem.candidates.values()):
-        one = dict(zip(problem.candidates, values, strict=True))
-        if all(rule.holds(*[one[v] for v in rule.variables]) for rule in problem.rules) and all(
-            demand.holds(one[demand.variable]) for demand in demands
-        ):
-            found.append(one)
+        assignment = dict(zip(problem.candidates, values, strict=True))
+        if all(
+            rule.holds(*[assignment[v] for v in rule.variables]) for rule in problem.rules
+        ) and all(demand.holds(assignment[demand.variable]) for demand in demands):
+            found.append(assignment)
     return found
 
 
@@ -61,8 +61,8 @@ def test_the_smallest_clash(case: tuple[Problem, list[Demand]]) -> None:
         assert clash == ()
         return
     assert not everything(problem, list(clash))
-    for one in clash:
-        assert everything(problem, [other for other in clash if other is not one])
+    for demand in clash:
+        assert everything(problem, [other for other in clash if other is not demand])
     for size in range(len(clash)):
         for fewer in itertools.combinations(demands, size):
             assert everything(problem, list(fewer))

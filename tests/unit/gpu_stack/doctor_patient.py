@@ -82,12 +82,12 @@ class Patient(made.Host):
 def patient(root: Path, monkeypatch: pytest.MonkeyPatch) -> Patient:
     """A healthy Debian 11 host with a GPU, its driver, and NVIDIA's repository with a good key."""
     healthy = made.make(root)
-    one = Patient(healthy.root)
-    one.packages, one.loader, one.answers, one.models = healthy.packages, healthy.loader, {}, {}
-    one.options = {}
+    host = Patient(healthy.root)
+    host.packages, host.loader, host.answers, host.models = healthy.packages, healthy.loader, {}, {}
+    host.options = {}
 
     def ask(address: str, *_words: object, **_bounds: object) -> tuple[int | None, Any]:
-        return (200, one.models[address]) if address in one.models else (None, None)
+        return (200, host.models[address]) if address in host.models else (None, None)
 
     monkeypatch.setattr(doctor_look_of_models.asking, "ask", ask)
     monkeypatch.setattr(doctor_keys, "CUDA", GOOD)
@@ -95,34 +95,34 @@ def patient(root: Path, monkeypatch: pytest.MonkeyPatch) -> Patient:
     monkeypatch.setattr(doctor_keys, "SIGNERS", ((r"/compute/cuda/repos/", GOOD),))
     device = "/sys/bus/pci/devices/0000:01:00.0/"
     for name, text in (("vendor", "0x10de"), ("class", "0x030200"), ("device", "0x1eb8")):
-        one.write(device + name, text + "\n")
+        host.write(device + name, text + "\n")
     for name in ("libcuda1", "nvidia-smi", "nvidia-kernel-dkms"):
-        one.installed(name, DRIVER + "-2")
+        host.installed(name, DRIVER + "-2")
     for name in ("linux-image-amd64", "linux-headers-amd64", "linux-headers-" + KERNEL):
-        one.installed(name, "5.10.223-1", "install ok installed")
-    one.write(made.LIB + "/libcuda.so." + DRIVER, made.ELF)
-    one.link(made.LIB + "/libcuda.so.1", "libcuda.so." + DRIVER)
-    one.loader["libcuda.so.1"] = made.LIB + "/libcuda.so.1"
-    one.write("/sys/module/nvidia/version", DRIVER + "\n")
-    one.write("/boot/vmlinuz-" + KERNEL, "")
-    one.write("/boot/initrd.img-" + KERNEL, "")
-    one.write(f"/lib/modules/{KERNEL}/build/Makefile", "")
-    one.write(f"/lib/modules/{KERNEL}/updates/dkms/nvidia-current.ko", "")
-    one.write("/usr/sbin/update-initramfs", "")
-    one.write("/usr/bin/apt-key", "")
-    one.write("/etc/modprobe.d/nvidia.conf", "blacklist nouveau\n")
-    one.date("/etc/modprobe.d/nvidia.conf", made.BUILT)
-    one.write(KEYRING, GOOD_FILE.read_bytes())
-    one.write(CUDA_LIST, f"deb [signed-by={KEYRING}] {CUDA_REPO} /\n")
-    one.write(
+        host.installed(name, "5.10.223-1", "install ok installed")
+    host.write(made.LIB + "/libcuda.so." + DRIVER, made.ELF)
+    host.link(made.LIB + "/libcuda.so.1", "libcuda.so." + DRIVER)
+    host.loader["libcuda.so.1"] = made.LIB + "/libcuda.so.1"
+    host.write("/sys/module/nvidia/version", DRIVER + "\n")
+    host.write("/boot/vmlinuz-" + KERNEL, "")
+    host.write("/boot/initrd.img-" + KERNEL, "")
+    host.write(f"/lib/modules/{KERNEL}/build/Makefile", "")
+    host.write(f"/lib/modules/{KERNEL}/updates/dkms/nvidia-current.ko", "")
+    host.write("/usr/sbin/update-initramfs", "")
+    host.write("/usr/bin/apt-key", "")
+    host.write("/etc/modprobe.d/nvidia.conf", "blacklist nouveau\n")
+    host.date("/etc/modprobe.d/nvidia.conf", made.BUILT)
+    host.write(KEYRING, GOOD_FILE.read_bytes())
+    host.write(CUDA_LIST, f"deb [signed-by={KEYRING}] {CUDA_REPO} /\n")
+    host.write(
         "/etc/apt/apt.conf.d/51provision-gpu-stack",
         'Unattended-Upgrade::Package-Blacklist {\n    "nvidia-";\n};\n',
     )
     smi = "| NVIDIA-SMI 470.256.02   Driver Version: 470.256.02   CUDA Version: 11.4 |\n"
-    one.answers["nvidia-smi"] = Result(0, smi, "")
-    one.answers["apt-get"] = Result(0, "Reading package lists...\n", "")
-    one.answers["python"] = Result(0, "GPUs: 1\n", "")
-    return one
+    host.answers["nvidia-smi"] = Result(0, smi, "")
+    host.answers["apt-get"] = Result(0, "Reading package lists...\n", "")
+    host.answers["python"] = Result(0, "GPUs: 1\n", "")
+    return host
 
 
 TOOLKIT: dict[str, Any] = copy.deepcopy(LOCK)

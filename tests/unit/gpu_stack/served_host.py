@@ -26,7 +26,7 @@ FULL = (
 )
 
 
-def told(*rows: tuple[int, str, str]) -> dict[str, Any]:
+def model_status(*rows: tuple[int, str, str]) -> dict[str, Any]:
     """What GET /v1/models/mnist answers: (version, state, error)."""
     return {
         "model_version_status": [
@@ -73,7 +73,7 @@ def serve(host: Patient, versions: tuple[str, ...] = ("2",)) -> None:
     host.write("/proc/net/tcp", listens(0))
     host.answers["systemctl"] = unit()
     host.answers["journalctl"] = Result(0, "Entering the event loop ...\n", "")
-    host.models[ADDRESS] = told((2, "AVAILABLE", ""))
+    host.models[ADDRESS] = model_status((2, "AVAILABLE", ""))
 
 
 def restarts(host: Patient) -> None:
@@ -85,23 +85,25 @@ def restarts(host: Patient) -> None:
 
 def unavailable(host: Patient) -> None:
     serve(host)
-    host.models[ADDRESS] = told((2, "END", "Could not find SavedModel .pb at /models/mnist/2"))
+    host.models[ADDRESS] = model_status(
+        (2, "END", "Could not find SavedModel .pb at /models/mnist/2")
+    )
 
 
 def older(host: Patient) -> None:
     serve(host, ("2", "3"))
     broken = "Data loss: Unable to parse tensor proto"
-    host.models[ADDRESS] = told((3, "END", broken), (2, "AVAILABLE", ""))
+    host.models[ADDRESS] = model_status((3, "END", broken), (2, "AVAILABLE", ""))
 
 
 def other_tensorflow(host: Patient) -> None:
     serve(host, ("2", "3"))
-    host.models[ADDRESS] = told((3, "END", NO_OP), (2, "AVAILABLE", ""))
+    host.models[ADDRESS] = model_status((3, "END", NO_OP), (2, "AVAILABLE", ""))
 
 
 def gpu_memory(host: Patient) -> None:
     serve(host)
-    host.models[ADDRESS] = told((2, "END", "Resource exhausted"))
+    host.models[ADDRESS] = model_status((2, "END", "Resource exhausted"))
     host.answers["journalctl"] = Result(0, FULL, "")
 
 

@@ -14,7 +14,9 @@ from provision.render import shipped_files
 from provision.roles import all_options
 from tests.collection import ROOT
 
-DEFAULTS = {name: one.default for name, one in all_options().items() if name.startswith("slurm_")}
+DEFAULTS = {
+    name: option.default for name, option in all_options().items() if name.startswith("slurm_")
+}
 OPTIONS: dict[str, Any] = {
     **DEFAULTS,
     "slurm_state": "present",
@@ -65,7 +67,7 @@ def bring(host: Host) -> None:
 
 
 def noted(there: Host, **values: Any) -> None:
-    told = {"key": records.digest(b"k" * 128), "cluster": "gpu", **values}
-    there.write(paths.NOTED, json.dumps(told))
+    record = {"key": records.digest(b"k" * 128), "cluster": "gpu", **values}
+    there.write(paths.NOTED, json.dumps(record))
     if values.get("part"):
         there.write(SETTINGS, node_files.settings(values["part"]))

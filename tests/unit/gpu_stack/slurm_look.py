@@ -19,11 +19,11 @@ RUNNING = "\n".join(["active"] * 5)
 class Answers:
     """A host's programs: the words of each by its first arguments."""
 
-    def __init__(self, **told: str) -> None:
-        self.told = {"systemctl": RUNNING, "timeout": SHOWN, **told}
+    def __init__(self, **outputs: str) -> None:
+        self.outputs = {"systemctl": RUNNING, "timeout": SHOWN, **outputs}
 
     def __call__(self, argv: Sequence[str]) -> Result:
-        text = self.told.get(argv[0], "")
+        text = self.outputs.get(argv[0], "")
         if argv[0] == "systemctl":
             text = "\n".join(text.split("\n")[: len(argv) - 2])
         return Result(1 if text.startswith("error") else 0, text, text)
@@ -36,11 +36,11 @@ def node_host(root: Path) -> Host:
     return host
 
 
-def context(host: Host, options: dict[str, Any], **told: str) -> Context:
-    return Context(root=str(host.root), options=options, runner=Answers(**told))
+def context(host: Host, options: dict[str, Any], **outputs: str) -> Context:
+    return Context(root=str(host.root), options=options, runner=Answers(**outputs))
 
 
-def plan(host: Host, options: dict[str, Any] = NODE, **told: str) -> list[tuple[Any, ...]]:
-    seen = slurm.look(context(host, options, **told))
+def plan(host: Host, options: dict[str, Any] = NODE, **outputs: str) -> list[tuple[Any, ...]]:
+    seen = slurm.look(context(host, options, **outputs))
     found = slurm.differ({}, seen, options)
     return [(change["item"], change["from"], change["to"], change["reason"]) for change in found]

@@ -101,12 +101,12 @@ def test_a_file_that_is_not_there_stays_so(
 def test_without_our_lines_it_is_what_it_was(activate: Path, prefix: str) -> None:
     text = activate.read_text("utf-8")
     old = activation.with_blocks(text, "/old")
-    for one in (text, old, text.replace(activation.FUNCTION, "f () {"), "x"):
-        bare = activation.without_blocks(activation.with_blocks(one, prefix))
-        assert bare.rstrip("\n") == activation.without_blocks(one).rstrip("\n")
+    for script in (text, old, text.replace(activation.FUNCTION, "f () {"), "x"):
+        bare = activation.without_blocks(activation.with_blocks(script, prefix))
+        assert bare.rstrip("\n") == activation.without_blocks(script).rstrip("\n")
         assert activation.with_blocks(
-            activation.with_blocks(one, prefix), prefix
-        ) == activation.with_blocks(one, prefix)
+            activation.with_blocks(script, prefix), prefix
+        ) == activation.with_blocks(script, prefix)
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,14 @@ def test_a_host_with_both_has_nothing_to_do(tmp_path: Path) -> None:
 
 
 def test_one_that_is_not_there_is_named_by_its_version(tmp_path: Path) -> None:
-    (one,) = made.make(tmp_path).plan(lock=lock())["changes"]
-    assert (one["component"], one["item"], one["from"]) == ("tensorflow", "2.14.1 tensorflow", None)
-    assert one["to"] == "2.14.1 on Python 3.9"
-    assert f"/opt/tensorflow/{DIRECTORY} is missing" in one["reason"]
+    (change,) = made.make(tmp_path).plan(lock=lock())["changes"]
+    assert (change["component"], change["item"], change["from"]) == (
+        "tensorflow",
+        "2.14.1 tensorflow",
+        None,
+    )
+    assert change["to"] == "2.14.1 on Python 3.9"
+    assert f"/opt/tensorflow/{DIRECTORY} is missing" in change["reason"]
 
 
 def test_damage_to_one_is_repaired_in_that_one(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_where_it_is_made(
         host.package("podman", "3.0.1+dfsg1-3+deb11u5", ["/usr/bin/podman"])
     elif lacking == "driver":
         del host.loader["libcuda.so.1"]
-    assert [one for one, _, _ in items(host, **options)] == ([cdi.ETC] if made_for_it else [])
+    assert [item for item, _, _ in items(host, **options)] == ([cdi.ETC] if made_for_it else [])
 
 
 def test_a_podman_that_is_too_old_is_refused_where_it_is_required(host: Host) -> None:
@@ -262,8 +262,8 @@ def test_on_a_bare_host_it_is_in_the_plan_before_the_driver_is_there(host: Host)
 
 
 def gone(host: Host, version: str) -> list[str]:
-    told = {"lock_digest": made.LOCK["digest"], "after": {toolkit.NAME: version}}
-    host.write("/var/lib/provision/receipt.json", json.dumps(told))
+    receipt = {"lock_digest": made.LOCK["digest"], "after": {toolkit.NAME: version}}
+    host.write("/var/lib/provision/receipt.json", json.dumps(receipt))
     paths = (cdi.DROPIN, cdi.ETC, cdi.RUN)
     return [item for item, _, new in items(host, version, **GONE) if item in paths and new]
 
@@ -279,8 +279,8 @@ def test_what_the_unit_of_its_package_made_goes_with_it(refreshed: Host) -> None
     refreshed.write(cdi.RUN, GOOD)
     assert gone(refreshed, "1.20.1") == [cdi.DROPIN, cdi.RUN]
     theirs = {toolkit.NAME: {"theirs": dict.fromkeys(NAMES, "1.20.1-1")}}
-    told = {"lock_digest": made.LOCK["digest"], "packages": theirs}
-    refreshed.write("/var/lib/provision/receipt.json", json.dumps(told))
+    receipt = {"lock_digest": made.LOCK["digest"], "packages": theirs}
+    refreshed.write("/var/lib/provision/receipt.json", json.dumps(receipt))
     left = [item for item, _, _ in items(refreshed, "1.20.1", **GONE)]
     assert cdi.RUN not in left
     assert cdi.DROPIN in left

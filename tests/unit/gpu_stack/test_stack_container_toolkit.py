@@ -435,8 +435,8 @@ class Containers(Host):
 
 def test_what_the_role_put_there_goes(host: Host) -> None:
     docker(host, CONFIGURED)
-    told = {"lock_digest": made.LOCK["digest"], "after": {toolkit.NAME: "1.20.1"}}
-    host.write("/var/lib/provision/receipt.json", json.dumps(told))
+    receipt = {"lock_digest": made.LOCK["digest"], "after": {toolkit.NAME: "1.20.1"}}
+    host.write("/var/lib/provision/receipt.json", json.dumps(receipt))
     files = [toolkit.KEY, toolkit.SOURCES, toolkit.PREFERENCES, toolkit.APT]
     expected = [(name, "1.20.1-1", "absent") for name in NAMES]
     expected += [(path, "present", "absent") for path in files]
@@ -469,8 +469,8 @@ def test_a_host_without_it_has_nothing_to_lose(tmp_path: Path) -> None:
 
 def test_packages_that_were_there_before_stay(host: Host) -> None:
     theirs = dict.fromkeys(NAMES, "1.20.1-1")
-    told = {"lock_digest": made.LOCK["digest"], "packages": {toolkit.NAME: {"theirs": theirs}}}
-    host.write("/var/lib/provision/receipt.json", json.dumps(told))
+    receipt = {"lock_digest": made.LOCK["digest"], "packages": {toolkit.NAME: {"theirs": theirs}}}
+    host.write("/var/lib/provision/receipt.json", json.dumps(receipt))
     changes = host.plan(lock=lock(), options=GONE)["changes"]
     assert not {change["item"] for change in changes} & set(NAMES)
 

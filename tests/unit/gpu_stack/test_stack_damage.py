@@ -401,7 +401,7 @@ def test_a_damage_is_named(
 ) -> None:
     damage(host)
     assert host.items() == expected
-    assert host.plan()["components"] == sorted({one[0] for one in expected})
+    assert host.plan()["components"] == sorted({change[0] for change in expected})
 
 
 def test_a_lost_library_is_repaired_by_its_package_alone(host: Host) -> None:

@@ -55,15 +55,15 @@ def test_what_a_killed_run_left_is_reported_with_a_drain(host: Patient, device: 
 def test_a_host_that_serves_as_it_should_has_none_either(host: Patient, device: None) -> None:
     served_host.serve(host)
     # What failed before, and what the journal of a well model says of that.
-    told = served_host.told((1, "END", served_host.NO_OP), (2, "AVAILABLE", ""))
-    host.models[served_host.ADDRESS] = told
+    status = served_host.model_status((1, "END", served_host.NO_OP), (2, "AVAILABLE", ""))
+    host.models[served_host.ADDRESS] = status
     host.answers["journalctl"] = Result(0, served_host.FULL, "")
     assert host.found() == {}
 
 
 def test_a_model_that_begins_is_waited_for(host: Patient, device: None) -> None:
     served_host.serve(host)
-    host.models[served_host.ADDRESS] = served_host.told((2, "LOADING", ""))
+    host.models[served_host.ADDRESS] = served_host.model_status((2, "LOADING", ""))
     begun = {"ActiveEnterTimestampMonotonic": 900_000_000}
     host.answers["systemctl"] = served_host.unit(**begun)
     assert host.found() == {}
@@ -94,7 +94,7 @@ def test_a_damaged_record_and_a_wild_journal_harm_nobody(host: Patient, device: 
     for record in ("no json", "[]", "{}", '{"slot": "../x", "addresses": {"../x": "1"}}'):
         host.write("/etc/gpu-serving/mnist/serving.json", record)
         assert not [
-            one for one in host.found() if one in served_host.BROKEN and one != "serving-door"
+            case for case in host.found() if case in served_host.BROKEN and case != "serving-door"
         ]
 
 

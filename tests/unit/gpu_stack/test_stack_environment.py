@@ -155,13 +155,15 @@ def test_its_cuda_is_named_where_it_is_activated(wished: dict[str, Any], root: P
     here.bring({})
     text = (root / NAME / "bin/activate").read_text("utf-8")
     assert "_PROVISION_CUDA='/usr/local/cuda-11.2'" in text
-    assert [one["after_header"] for one in here.diff if "activate" in one["after_header"]] != []
+    assert [
+        entry["after_header"] for entry in here.diff if "activate" in entry["after_header"]
+    ] != []
     marked = (root / NAME / ".provision.json").stat().st_mtime_ns
     assert (root / NAME / "bin/activate").stat().st_mtime_ns <= marked, "it was touched later"
     assert not of(wished, prefix="/usr/local/cuda-11.2").bring({})["changed"]
     again = of(wished)
     assert again.bring({})["changed"]
-    ((before, after),) = [(one["before"], one["after"]) for one in again.diff]
+    ((before, after),) = [(entry["before"], entry["after"]) for entry in again.diff]
     assert (before, "_PROVISION" in after) == (text, False)
 
 
@@ -182,8 +184,8 @@ def test_what_a_killed_run_has_built_is_in_no_new_one(wished: dict[str, Any], ro
 
 def test_what_could_not_be_made_leaves_nothing(wished: dict[str, Any], tmp_path: Path) -> None:
     program(tmp_path / "pip", FAILING)
-    told = "TensorFlow 2.9.3 was not installed: ERROR: x Run again once the cause is gone."
-    with pytest.raises(RefusedError, match=told):
+    message = "TensorFlow 2.9.3 was not installed: ERROR: x Run again once the cause is gone."
+    with pytest.raises(RefusedError, match=message):
         brought(wished)
     assert not Path(wished["root"]).exists()
     Path(wished["root"]).mkdir()
@@ -206,9 +208,9 @@ def test_what_is_not_whole_takes_no_place(
 ) -> None:
     assert brought(wished)
     program(tmp_path / "pip", "#!/bin/sh\n")
-    with pytest.raises(RefusedError) as told:
+    with pytest.raises(RefusedError) as error:
         brought(wished, reinstall=True)
-    assert str(told.value) == (
+    assert str(error.value) == (
         "TensorFlow 2.9.3 was not installed: the new environment is incomplete: absl-py 1.4.0, "
         "tensorflow 2.9.3 The version in use before is still the current one. Run again once the "
         "cause is gone."
@@ -312,10 +314,10 @@ def test_the_directory_of_all_is_given_back_to_root(wished: dict[str, Any], root
 
 def test_requirements_that_are_not_those_of_the_wish_are_refused(wished: dict[str, Any]) -> None:
     of(wished).check()
-    with pytest.raises(RefusedError) as told:
+    with pytest.raises(RefusedError) as error:
         of(wished, requirements=TEXT + "#\n").check()
     other = hashlib.sha256((TEXT + "#\n").encode()).hexdigest()
-    assert str(told.value) == (
+    assert str(error.value) == (
         f"mine.txt has SHA-256 {other}, but tensorflow_requirements_sha256 says {SHA}: they were "
         "not made together."
     )
@@ -333,9 +335,9 @@ def test_a_way_that_others_may_change_is_refused(
     root.parent.mkdir()
     root.parent.chmod(0o777)
     for act in (of(wished).look, lambda: of(wished).bring({}), lambda: of(wished).begin({})):
-        with pytest.raises(RefusedError) as told:
+        with pytest.raises(RefusedError) as error:
             act()
-        assert str(told.value) == (
+        assert str(error.value) == (
             f"{root.parent} is writable for all: who may write there can put anything in the place "
             f"of {root}. Give it to root alone (chown root, chmod go-w), or set tensorflow_root to "
             "a directory that is. Nothing was touched."
@@ -353,7 +355,10 @@ def test_one_that_is_in_use_is_left_alone(wished: dict[str, Any], root: Path) ->
             rf"{NAME} would be changed, and is in use by pid {job.pid} \(.*\)\. Run again when "
             "they have ended; none is ever ended for you. Nothing was touched."
         )
-        for act in (lambda one: one.bring({}), lambda one: one.begin({})):
+        for act in (
+            lambda environment: environment.bring({}),
+            lambda environment: environment.begin({}),
+        ):
             with pytest.raises(RefusedError, match=said):
                 act(of(wished, reinstall=True))
         assert (root / f".building-{NAME}").exists()
@@ -378,9 +383,9 @@ def test_a_filesystem_that_is_too_small_is_refused(
     wished: dict[str, Any], monkeypatch: pytest.MonkeyPatch, text: str, needs: str, room: int
 ) -> None:
     monkeypatch.setattr(Context, "disk_free", lambda _self, _path: room - 1)
-    with pytest.raises(RefusedError) as told:
+    with pytest.raises(RefusedError) as error:
         brought(wished, requirements=text)
-    assert str(told.value) == (
+    assert str(error.value) == (
         f"{wished['root']} has {needs} GiB free; TensorFlow 2.9.3 needs {needs} GiB while it is "
         "being installed. Make room, or set tensorflow_root to another filesystem. The venv was "
         "not touched."
@@ -572,7 +577,7 @@ def test_the_answer_says_what_would_be_done_and_what_was(wished: dict[str, Any])
     assert not Path(wished["root"]).exists()
     done = asked(wished)
     assert (done["changed"], done["would"]) == (True, "")
-    assert [one["after_header"] for one in done["diff"]] == [
+    assert [entry["after_header"] for entry in done["diff"]] == [
         f"{wished['root']}/.building-{NAME}/requirements.txt"
     ]
     assert not asked(wished)["changed"]

@@ -19,10 +19,10 @@ WISH = {"python": "3.11"}
 
 def found(*devices: str, **system: str) -> dict[str, Any]:
     """A host with nothing installed and these GPUs."""
-    one = made.bare(release="12")
-    one["platform"].update(system)
-    one["gpus"] = [{"index": n, "device": device} for n, device in enumerate(devices)]
-    return one
+    facts = made.bare(release="12")
+    facts["platform"].update(system)
+    facts["gpus"] = [{"index": n, "device": device} for n, device in enumerate(devices)]
+    return facts
 
 
 def lock(*generations: list[str] | None, models: dict[str, list[str]] | None = None) -> Any:
@@ -73,10 +73,10 @@ def test_a_row_of_generations_is_for_hosts_of_just_these(
 
 @pytest.mark.parametrize("rows", [[None, ["Turing"]], [["Turing"], None]])
 def test_a_row_for_all_comes_after_that_of_its_generations(rows: list[Any]) -> None:
-    one = lock(*rows)
-    assert chosen(one, T4) == f"stack{rows.index(['Turing'])}"
+    made_lock = lock(*rows)
+    assert chosen(made_lock, T4) == f"stack{rows.index(['Turing'])}"
     for devices in ([], [M40], [T4, M40], [NEW]):
-        assert chosen(one, *devices) == f"stack{rows.index(None)}"
+        assert chosen(made_lock, *devices) == f"stack{rows.index(None)}"
 
 
 def test_a_host_without_a_row_for_its_gpus_is_told_both() -> None:
@@ -115,7 +115,7 @@ def test_what_stands_beside_is_that_of_the_row() -> None:
     rows["rows"][1]["beside"] = ["other"]
     host = found(T4)
     assert gpu_stack.plan.choose(rows, WISH, host["platform"], host["gpus"])[1]["beside"] == [part]
-    assert [one["stack"] for one in gpu_stack.plan._beside(rows, WISH, host)] == ["other"]
+    assert [stack["stack"] for stack in gpu_stack.plan._beside(rows, WISH, host)] == ["other"]
     assert gpu_stack.plan._beside(rows, WISH, found(M40)) == []
 
 
@@ -136,10 +136,12 @@ def test_the_platforms_names_are_the_catalogs() -> None:
 # what the inventory says
 
 
-def blockers(options: dict[str, Any], *devices: str, one: Any = None) -> list[dict[str, Any]]:
+def blockers(
+    options: dict[str, Any], *devices: str, given_lock: Any = None
+) -> list[dict[str, Any]]:
     models = {"Tesla T4": ["1eb8"], "A100": ["20b0", "20f1"], "10de:17fd": ["17fd"]}
     plan = gpu_stack.plan.plan(
-        one or lock(None, models=models), WISH, options, found(*devices), only=["none"]
+        given_lock or lock(None, models=models), WISH, options, found(*devices), only=["none"]
     )
     result: list[dict[str, Any]] = plan["blockers"]
     return result
@@ -208,8 +210,8 @@ def test_a_host_that_is_another_thing_is_blocked_with_both(
 def test_what_is_wrong_is_all_said_at_once() -> None:
     models = {"Tesla T4": ["1eb8"]}
     options = {"gpu_platform": "debian11", "gpu_models": ["Tesla T4"]}
-    one = lock(["Turing"], models=models)
-    before = copy.deepcopy(one)
-    ids = [blocker["id"] for blocker in blockers(options, M40, one=one)]
+    made_lock = lock(["Turing"], models=models)
+    before = copy.deepcopy(made_lock)
+    ids = [blocker["id"] for blocker in blockers(options, M40, given_lock=made_lock)]
     assert ids == ["another-platform", "other-gpus", "no-row"]
-    assert one == before
+    assert made_lock == before

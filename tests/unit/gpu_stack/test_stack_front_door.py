@@ -109,27 +109,27 @@ def test_the_look_and_the_module_have_the_same_settings() -> None:
     assert settings["upstream"] == "/run/gpu-workspace-ports"
     for way in ("given", "host"):
         files = {"certificate": "/a", "key": "/b", "tls": way}
-        told = {f"gpu_front_door_{key}": files[key] for key in files}
+        options = {f"gpu_front_door_{key}": files[key] for key in files}
         if way == "given":
-            wish["given"] = told["gpu_front_door_given"] = {"certificate": "1", "key": "2"}
+            wish["given"] = options["gpu_front_door_given"] = {"certificate": "1", "key": "2"}
         else:
             wish["given"] = {}
-            told["gpu_front_door_given"] = {"certificate": "1"}  # of a run with -e before
-        mine = door.settings({**OPTIONS, **told})
+            options["gpu_front_door_given"] = {"certificate": "1"}  # of a run with -e before
+        mine = door.settings({**OPTIONS, **options})
         assert wishes.settings({**wish, **files}) == mine
         assert (mine["certificate"], mine["key"]) == (("/a", "/b") if way == "host" else ("", ""))
     wish.update(tls="acme", given={"acme_ca": "1"})
     wish["acme"] = {"agree": True, "email": "", "directory": paths.LETS_ENCRYPT}
-    told = {"gpu_front_door_tls": "acme", "gpu_front_door_acme_agree": True}
-    told["gpu_front_door_given"] = {"acme_ca": "1", "key": "of another run"}
-    mine = door.settings({**OPTIONS, **told})
+    options = {"gpu_front_door_tls": "acme", "gpu_front_door_acme_agree": True}
+    options["gpu_front_door_given"] = {"acme_ca": "1", "key": "of another run"}
+    mine = door.settings({**OPTIONS, **options})
     assert wishes.settings(wish) == mine
     assert mine["acme"] == {"email": "", "directory": paths.LETS_ENCRYPT}
     wish["acme"].update(email="a@example.org", directory="https://ca")
-    told["gpu_front_door_acme_email"], told["gpu_front_door_acme_directory"] = (
+    options["gpu_front_door_acme_email"], options["gpu_front_door_acme_directory"] = (
         "a@example.org", "https://ca",
     )  # fmt: skip
-    assert wishes.settings(wish) == door.settings({**OPTIONS, **told})
+    assert wishes.settings(wish) == door.settings({**OPTIONS, **options})
 
 
 def test_a_host_without_a_door_is_asked_for_one_name(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_as_wished_there_is_nothing_to_do(host: Host) -> None:
 
 
 def test_a_wish_is_named_with_what_it_brings(tmp_path: Path) -> None:
-    assert [one[:3] for one in plan(made.make(tmp_path))] == [
+    assert [change[:3] for change in plan(made.make(tmp_path))] == [
         ("nginx", None, "installed"),
         ("/etc/systemd/system/gpu-front-door.service", "absent", "as shipped"),
         ("/etc/systemd/system/gpu-front-door.timer", "absent", "as shipped"),
@@ -239,11 +239,11 @@ def test_what_the_page_does_not_show_is_no_change(host: Host) -> None:
 
 def test_a_certificate_of_others_is_theirs_to_renew(host: Host) -> None:
     files = {"gpu_front_door_certificate": "/c", "gpu_front_door_key": "/k"}
-    told = {**OPTIONS, **files, "gpu_front_door_tls": "host"}
+    options = {**OPTIONS, **files, "gpu_front_door_tls": "host"}
     noted = json.loads(host.path(paths.DOOR).read_text("utf-8"))
-    noted.update(settings=door.settings(told), until=0)
+    noted.update(settings=door.settings(options), until=0)
     host.write(paths.DOOR, json.dumps(noted))
-    assert plan(host, **told) == []
+    assert plan(host, **options) == []
 
 
 CHAIN = f"/live/gpu-front-door-{NAME}/fullchain.pem"
@@ -308,7 +308,7 @@ def test_of_a_door_that_was_another_way_the_certificate_is_no_change_of_its_own(
 ) -> None:
     host.write(paths.CERTBOT, "")
     host.write(paths.RENEWS, "")
-    assert [one[0] for one in plan(host, **ACME)] == [f"front door {NAME}"]
+    assert [change[0] for change in plan(host, **ACME)] == [f"front door {NAME}"]
 
 
 def test_an_acme_server_asks_at_port_80(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ def test_a_site_of_others_is_in_the_way_or_not(
     host.write(paths.SITE, f"server {{ listen 443; server_name {NAME}; }}")
     host.write("/etc/nginx/conf.d/theirs.conf", text)
     found = in_the_way(host)["sites"]
-    assert [one.startswith("/etc/nginx/conf.d/theirs.conf ") for one in found] == [True] * bool(
-        words
-    )
+    assert [reason.startswith("/etc/nginx/conf.d/theirs.conf ") for reason in found] == [
+        True
+    ] * bool(words)
     assert words is None or words in found[0]

@@ -98,9 +98,9 @@ class Apt:
 
 @pytest.fixture
 def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Apt:
-    one = Apt(tmp_path)
-    monkeypatch.setenv("PATH", one.path)
-    return one
+    made_apt = Apt(tmp_path)
+    monkeypatch.setenv("PATH", made_apt.path)
+    return made_apt
 
 
 def test_the_answer_is_as_the_roles_read_it(apt: Apt) -> None:

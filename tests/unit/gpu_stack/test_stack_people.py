@@ -111,7 +111,7 @@ def test_those_who_sit_there_are_seen_and_who_asks_is_not(tmp_path: Path) -> Non
         {"user": "bob", "at": ":0", "from": None, "idle": None},
         {"user": "ada", "at": "pts/0", "from": "192.0.2.7", "idle": 7200},
     ]
-    assert [people.words(one) for one in found] == [
+    assert [people.words(login) for login in found] == [
         "bob on :0",
         "ada on pts/0 from 192.0.2.7, idle for 2 h",
     ]
@@ -128,7 +128,7 @@ def test_utmp_tells_of_what_logind_does_not_know(tmp_path: Path) -> None:
         + b"cut"
     )
     found = people.users(host(tmp_path, utmp=utmp), pid=950)
-    assert [one["at"] for one in found] == [":0", "pts/0", "pts/9"]
+    assert [login["at"] for login in found] == [":0", "pts/0", "pts/9"]
     assert found[2]["from"] == "tmux(700).%0"
 
 

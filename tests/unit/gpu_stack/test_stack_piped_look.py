@@ -376,7 +376,7 @@ def test_kept_expressions_are_pythons_own(kept: Path, monkeypatch: pytest.Monkey
         kept_one = later.compile(text, flags)
         assert kept_one == found
         assert (kept_one.groupindex, kept_one.groups) == (found.groupindex, found.groups)
-        matches = [one.search("a xab-1") for one in (kept_one, found)]
+        matches = [expression.search("a xab-1") for expression in (kept_one, found)]
         assert len({match and match.lastgroup for match in matches}) == 1
 
 

@@ -117,15 +117,15 @@ def test_another_wish_is_another_row() -> None:
 
 
 def test_repairs_join_lists_and_keep_other_values() -> None:
-    def one(component: str, repair: dict[str, Any]) -> dict[str, Any]:
+    def change(component: str, repair: dict[str, Any]) -> dict[str, Any]:
         return {"component": component, "repair": repair}
 
     assert gpu_stack.plan.merge_repairs(
         [
-            one("cuda", {"cuda_reinstall": ["b"]}),
-            one("cuda", {"cuda_reinstall": ["a", "b"]}),
-            one("cudnn", {"cudnn_reinstall": True}),
-            one("cudnn", {}),
+            change("cuda", {"cuda_reinstall": ["b"]}),
+            change("cuda", {"cuda_reinstall": ["a", "b"]}),
+            change("cudnn", {"cudnn_reinstall": True}),
+            change("cudnn", {}),
         ]
     ) == {"cuda": {"cuda_reinstall": ["a", "b"]}, "cudnn": {"cudnn_reinstall": True}}
 

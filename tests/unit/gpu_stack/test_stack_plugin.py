@@ -217,8 +217,8 @@ def test_a_given_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "said.json").write_text(json.dumps(said))
     result, log = run(tmp_path, "-e", f"@{tmp_path / 'said.json'}")
     assert result == {}
-    told = "gpu_front_door_certificate: /nonexistent/chain.pem can't be read on this machine"
-    assert told in " ".join(log.split())
+    expected = "gpu_front_door_certificate: /nonexistent/chain.pem can't be read on this machine"
+    assert expected in " ".join(log.split())
 
 
 def test_check_mode_is_changed_with_a_diff(tmp_path: Path) -> None:
@@ -330,10 +330,10 @@ def test_a_python_that_the_installed_core_has_dropped_is_refused_before_any_modu
     old.chmod(0o755)
     result, log = run(tmp_path, "-e", f"ansible_python_interpreter={old}")
     assert result == {}
-    told = " ".join(log.split())
+    message = " ".join(log.split())
     core = f"ansible-core {release.__version__} manages Python"
-    assert f"the host's Python at {sys.executable} is 3.6.9, and {core}" in told
-    assert "; set ansible_python_interpreter to a Python 3.7 or newer on that host. Noth" in told
+    assert f"the host's Python at {sys.executable} is 3.6.9, and {core}" in message
+    assert "; set ansible_python_interpreter to a Python 3.7 or newer on that host. Noth" in message
     assert "AnsiballZ" not in log
 
 
@@ -344,7 +344,7 @@ def test_a_lock_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (
             "Missing sudo password",
@@ -355,12 +355,12 @@ def test_a_lock_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_wanted_password_is_reported_with_its_cure(
-    error: str, told: str | None, monkeypatch: pytest.MonkeyPatch
+    error: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(PLUGINS / "action"))
     plugin = importlib.import_module("gpu_state")
     said = plugin.no_password(error, "bob")
-    assert (said is None) if told is None else said.startswith(told)
+    assert (said is None) if expected is None else said.startswith(expected)
 
 
 def test_the_ordinary_look_ships_what_it_imports_and_nothing_of_the_doctor() -> None:

@@ -30,11 +30,11 @@ def host(tmp_path: Path) -> Host:
 
 
 def receipt_of(host: Host, *, theirs: dict[str, str] | None = None, **more: Any) -> None:
-    told: dict[str, Any] = {"lock_digest": made.LOCK["digest"], "after": {"cuda": "11.2.2"}}
+    receipt: dict[str, Any] = {"lock_digest": made.LOCK["digest"], "after": {"cuda": "11.2.2"}}
     if theirs is not None:
         ours = sorted({"libcudart11.0", "nvidia-cuda-toolkit"} - set(theirs))
-        told["packages"] = {"cuda": {"ours": ours, "theirs": theirs}}
-    host.write("/var/lib/provision/receipt.json", json.dumps(told | more))
+        receipt["packages"] = {"cuda": {"ours": ours, "theirs": theirs}}
+    host.write("/var/lib/provision/receipt.json", json.dumps(receipt | more))
 
 
 def names(host: Host, options: dict[str, str]) -> dict[str, list[str]]:
@@ -73,7 +73,7 @@ def test_what_others_put_there_is_not_named(host: Host) -> None:
     host.write("/opt/nvidia/cudnn/9.9/include/cudnn.h", "")
     host.link("/opt/nvidia/cudnn/current", "9.9")
     host.write("/etc/apt/preferences.d/mine", "")
-    items = [item for one in names(host, GONE).values() for item in one]
+    items = [item for listed in names(host, GONE).values() for item in listed]
     assert "/opt/nvidia/cudnn/current" not in items
     assert not [item for item in items if "mine" in item or "9.9" in item]
 
@@ -317,9 +317,9 @@ def test_the_driver_stays_outside_the_window_and_under_people() -> None:
     options = {"gpu_maintenance_window": "Mon 08:00-09:00"}
     shell = {"user": "bob", "at": "pts/3", "from": "192.0.2.7", "idle": 7300}
     found = disturbed("470.256.02", users=[shell], clock=[5, 60])
-    told = removal.blockers(found, changes, options, row, ["nvidia_driver"])
-    assert [entry["id"] for entry in told] == ["maintenance-window", "logged-in"]
-    assert all("taken away" in reason["message"] for reason in told)
+    blockers = removal.blockers(found, changes, options, row, ["nvidia_driver"])
+    assert [entry["id"] for entry in blockers] == ["maintenance-window", "logged-in"]
+    assert all("taken away" in reason["message"] for reason in blockers)
     assert removal.blockers(disturbed(users=[shell]), changes, {}, row, ["nvidia_driver"]) == []
 
 
@@ -327,9 +327,9 @@ def test_the_driver_stays_while_a_gpu_process_runs() -> None:
     found = disturbed(processes=[JOB])
     changes = removal.differ("nvidia_driver", [["libcuda1", "470.256.02-2"]])
     row = {"nvidia_driver": DRIVER}
-    (one,) = removal.blockers(found, changes, {}, row, ["nvidia_driver"])
-    assert one["id"] == "gpu-processes"
-    assert "taken away under them: pid 4711 of alice: python train.py" in one["message"]
+    (blocker,) = removal.blockers(found, changes, {}, row, ["nvidia_driver"])
+    assert blocker["id"] == "gpu-processes"
+    assert "taken away under them: pid 4711 of alice: python train.py" in blocker["message"]
     # A file of ours can go while it runs.
     pins = removal.differ("nvidia_driver", [["/etc/apt/preferences.d/x", "present"]])
     assert removal.blockers(found, pins, {}, row, ["nvidia_driver"]) == []
@@ -340,5 +340,5 @@ def test_the_driver_stays_while_a_gpu_process_runs() -> None:
 
 def test_a_module_that_stays_is_reported() -> None:
     found = {"state": {"nvidia_driver": {"loaded": "470.256.02"}}}
-    (one,) = removal.notices(found, {}, ["nvidia_driver"])
-    assert one["message"] == "the loaded kernel module stays until the host is rebooted"
+    (notice,) = removal.notices(found, {}, ["nvidia_driver"])
+    assert notice["message"] == "the loaded kernel module stays until the host is rebooted"

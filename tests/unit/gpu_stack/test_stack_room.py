@@ -105,7 +105,7 @@ BY_WAY: list[tuple[str, dict[str, Any], str, dict[str, int]]] = [
 def test_nvidias_own_ways_need_their_room_to_the_byte(
     component: str, part: dict[str, Any], profile: str, needs: dict[str, int]
 ) -> None:
-    def told(disks: dict[str, int], **options: str) -> list[Any]:
+    def reasons(disks: dict[str, int], **options: str) -> list[Any]:
         spaces = {path: {"free": free, "device": path} for path, free in disks.items()}
         seen = {
             # A platform whose own CUDA needs less.
@@ -120,10 +120,10 @@ def test_nvidias_own_ways_need_their_room_to_the_byte(
 
     places = ("/usr", "/var", "/var/tmp", "/var/cache/apt", "/var/lib/dkms", "/var/cache/provision")
     enough = {place: needs.get(place, 0) for place in places}
-    assert told(enough) == []
+    assert reasons(enough) == []
     for place in needs:
-        ((message, _hint),) = told({**enough, place: needs[place] - 1})
+        ((message, _hint),) = reasons({**enough, place: needs[place] - 1})
         assert f"({component} in {place})" in message
     if part["source"] == "local":
         moved = {**enough, "/var/cache/provision": 0, "/big": 7 * GIB // 2}
-        assert told(moved, cuda_installer_directory="/big") == []
+        assert reasons(moved, cuda_installer_directory="/big") == []

@@ -403,11 +403,11 @@ def test_an_answer_that_never_ends_is_cut() -> None:
 
 def test_what_tensorflow_itself_says_is_the_models_word(monkeypatch: pytest.MonkeyPatch) -> None:
     (entry,) = entries.checked([MNIST])
-    told: list[list[str]] = []
+    calls: list[list[str]] = []
 
     def said(text: str) -> dict[str, Any]:
         def limited(words: list[str], **_bounds: object) -> tuple[int, str, str]:
-            told.append(words)
+            calls.append(words)
             return 0, text, ""
 
         monkeypatch.setattr(prediction.programs, "limited", limited)
@@ -418,7 +418,7 @@ def test_what_tensorflow_itself_says_is_the_models_word(monkeypatch: pytest.Monk
     for text in ("{}", "[]", "7", json.dumps({**whole, "outputs": []}), "[" * 100000, ""):
         assert list(said(text)) == ["none"]
     # More memory than the model may have, TensorFlow beside it, ends it and not the host.
-    assert f"MemoryMax={12 << 30}" in told[0]
+    assert f"MemoryMax={12 << 30}" in calls[0]
     deep: Any = 1.0
     for _depth in range(2000):
         deep = [deep]

@@ -69,7 +69,7 @@ def test_a_changed_key_is_named(host: Host) -> None:
 
 def test_a_key_that_others_can_read_is_named(host: Host) -> None:
     host.path(paths.MUNGE_KEY).chmod(0o440)
-    assert [one[0] for one in plan(host)] == ["munge.key"]
+    assert [change[0] for change in plan(host)] == ["munge.key"]
 
 
 def test_services_that_do_not_run_are_named(host: Host) -> None:
@@ -102,7 +102,7 @@ def test_a_little_memory_is_no_change_and_much_is(host: Host) -> None:
     host.write("/proc/meminfo", f"MemTotal: {65959936 - 300 * 1024} kB\n")
     assert plan(host) == []
     host.write("/proc/meminfo", f"MemTotal: {65959936 - 900 * 1024} kB\n")
-    assert [one[0] for one in plan(host)] == ["node gpu02"]
+    assert [change[0] for change in plan(host)] == ["node gpu02"]
 
 
 def test_what_slurmctld_says_of_the_node_is_compared(host: Host) -> None:
@@ -153,13 +153,13 @@ def test_the_part_is_what_the_host_has(host: Host) -> None:
 
 
 def test_gpus_that_are_not_slurms_are_closed_to_its_jobs(host: Host) -> None:
-    one = {**NODE, "slurm_gpus": [1]}
-    part = node.part(context(host, one), one)
+    options = {**NODE, "slurm_gpus": [1]}
+    part = node.part(context(host, options), options)
     assert (part["gpus"], part["closed"]) == (PART["gpus"][1:], ["/dev/nvidia0"])
-    text = node.files(context(host, one), one, part)[paths.SLURMD_DROP_IN]
+    text = node.files(context(host, options), options, part)[paths.SLURMD_DROP_IN]
     assert "\nInaccessiblePaths=-/dev/nvidia0\n" in text
     assert "Inaccessible" not in node.files(context(host, NODE), NODE, PART)[paths.SLURMD_DROP_IN]
-    assert (paths.SLURMD_DROP_IN, "other content") in [change[:2] for change in plan(host, one)]
+    assert (paths.SLURMD_DROP_IN, "other content") in [change[:2] for change in plan(host, options)]
 
 
 def test_a_gpu_that_jobs_can_open_though_it_is_closed_is_planned(host: Host) -> None:

@@ -54,14 +54,14 @@ def test_a_users_words_in_a_reason_are_none_of_slurms() -> None:
 
 
 def test_an_error_of_munge_is_said() -> None:
-    told = "slurm_load_node error: Protocol authentication error"
-    assert "munge key" in nodes.why(nodes.ask(lambda _argv: Result(1, "", told), "gpu02"))[0]
+    error = "slurm_load_node error: Protocol authentication error"
+    assert "munge key" in nodes.why(nodes.ask(lambda _argv: Result(1, "", error), "gpu02"))[0]
     assert "error" in nodes.ask(lambda _argv: Result(0, "", ""), "gpu02")
 
 
 def test_jobs_are_reported_by_who_and_where() -> None:
-    told = "7|ada|gpu|gpu02|RUNNING\nno line\n8|bob|gpu|gpu[01-02]|RUNNING\n"
-    found, unknown = jobs.at_work(lambda _argv: Result(0, told, ""), "gpu02")
+    lines = "7|ada|gpu|gpu02|RUNNING\nno line\n8|bob|gpu|gpu[01-02]|RUNNING\n"
+    found, unknown = jobs.at_work(lambda _argv: Result(0, lines, ""), "gpu02")
     assert unknown == ""
     assert jobs.words(found) == "job 7 of ada on gpu02, job 8 of bob on gpu[01-02]"
     assert jobs.words(found * 3).endswith(" and 2 more")
@@ -140,8 +140,8 @@ def test_slurm_can_not_go_under_a_job(host: Host) -> None:
     host.write("/proc/77/comm", "slurmstepd\n")
     host.write("/proc/77/status", "Uid:\t0\t0\t0\t0\n")
     facts = {"platform": {"distribution": "debian", "release": "12"}}
-    told = "7|ada|gpu|gpu02|RUNNING"
-    seen = obstacles.survey(context(host, DEFAULTS, timeout=told), facts)
+    line = "7|ada|gpu|gpu02|RUNNING"
+    seen = obstacles.survey(context(host, DEFAULTS, timeout=line), facts)
     assert seen["removal"].startswith("job 7 of ada on gpu02: run again")
     host.write("/proc/77/status", "Uid:\t1000\t1000\t1000\t1000\n")  # somebody's of that name
     assert obstacles.survey(context(host, DEFAULTS), facts)["removal"] == ""
@@ -151,7 +151,7 @@ def test_faults_of_the_inventory_are_the_preflights(host: Host) -> None:
     options = {**NODE, "slurm_host": {**NODE["slurm_host"], "faults": ["gpu09 is not there"]},
                "slurm_max_time": "x"}  # fmt: skip
     found = plan(host, options)
-    assert [one[0] for one in found] == ["cluster gpu"]
+    assert [change[0] for change in found] == ["cluster gpu"]
     faults = obstacles.survey(context(host, options), {"platform": {}})["faults"]
     assert faults[1] == "gpu09 is not there"
     assert faults[0].startswith("slurm_max_time: 'x' is no time")

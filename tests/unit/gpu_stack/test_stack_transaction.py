@@ -39,7 +39,7 @@ class Apt:
         if list(argv[:3]) != ["apt-get", "install", "--simulate"]:
             return Result(127, "", "no such program")
         self.asked.append(list(argv[3:]))
-        if self.unknown and any(one.startswith(self.unknown + "=") for one in argv):
+        if self.unknown and any(word.startswith(self.unknown + "=") for word in argv):
             return Result(100, "", f"E: Version for '{self.unknown}' was not found\n")
         return Result(0, self.words, "")
 

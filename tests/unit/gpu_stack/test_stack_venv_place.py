@@ -396,9 +396,9 @@ def test_what_another_owns_is_reported(root: Path, monkeypatch: pytest.MonkeyPat
         self.uid = os.getuid() + 1
 
     monkeypatch.setattr(venv_trust.Owner, "__init__", another)
-    told = dict(venv_trust.look(HOST, str(venv), PYTHON))
-    assert told[SITE] == f"owned by user {os.getuid()}"
-    assert "bin/python3" in told
+    items = dict(venv_trust.look(HOST, str(venv), PYTHON))
+    assert items[SITE] == f"owned by user {os.getuid()}"
+    assert "bin/python3" in items
 
 
 def test_a_python_that_leads_elsewhere_is_reported(root: Path) -> None:

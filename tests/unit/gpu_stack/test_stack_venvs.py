@@ -123,9 +123,9 @@ def test_another_owner_of_everything_is_one_item(
 
     monkeypatch.setattr(venv_trust.Owner, "__init__", another)
     found = {item: old for _component, item, old in host.items()}
-    told = found["import path"]
-    assert told is not None
-    assert f"entries: owned by user {os.getuid()}" in told
+    reason = found["import path"]
+    assert reason is not None
+    assert f"entries: owned by user {os.getuid()}" in reason
     assert "/opt/tensorflow" in found
     assert "/opt/tensorflow/current" in found
 
@@ -147,8 +147,8 @@ def test_the_directory_of_all_is_given_back_to_root(host: Host) -> None:
 def test_a_directory_above_it_is_left_to_a_person(host: Host) -> None:
     loosen("/opt")(host)
     result = host.plan()
-    told = [(change["item"], change["from"]) for change in result["changes"]]
-    assert told == [("/opt/tensorflow", "/opt is writable for all")]
+    changes = [(change["item"], change["from"]) for change in result["changes"]]
+    assert changes == [("/opt/tensorflow", "/opt is writable for all")]
     ((id_, message),) = [(blocker["id"], blocker["message"]) for blocker in result["blockers"]]
     assert id_ == "venv-parents"
     assert message.startswith("/opt is writable for all: who may write there")
@@ -178,8 +178,8 @@ def test_a_link_is_not_trusted_where_others_may_write(host: Host, place: str) ->
 def test_links_in_a_circle_end(host: Host) -> None:
     host.link("/opt/a", "b")
     host.link("/opt/b", "a")
-    told = venv_trust.parents(Context(root=str(host.root)), "/opt/a")
-    assert told == "/opt/a leads in a circle"
+    reason = venv_trust.parents(Context(root=str(host.root)), "/opt/a")
+    assert reason == "/opt/a leads in a circle"
 
 
 @pytest.mark.parametrize("kind", [".building-", ".ready-", ".removing-"])
@@ -218,8 +218,8 @@ def test_m1_a_repair_is_refused_while_somebody_uses_the_environment(
     damage(host)
     ((id_, message),) = [(blocker["id"], blocker["message"]) for blocker in host.plan()["blockers"]]
     assert id_ == "venv-in-use"
-    told = f"pid 77 of None uses TensorFlow's environment {NAME}, which would be {word}: "
-    assert message == told + "python train.py"
+    expected = f"pid 77 of None uses TensorFlow's environment {NAME}, which would be {word}: "
+    assert message == expected + "python train.py"
     # Not where TensorFlow is left out, or another environment is used.
     assert host.plan(skip=["tensorflow"])["blockers"] == []
     job(host, "/opt/tensorflow/mine")
@@ -430,8 +430,8 @@ def test_an_environment_that_cant_be_read_has_nothing_to_name(host: Host) -> Non
 
 def test_the_rules_name_environments_in_order_and_are_silent_where_nobody_looked() -> None:
     person = {"pid": 7, "user": "ada", "command": "python"}
-    one = {"kind": "anew", "more": ["x"], "using": [person], "kept": "/x.save"}
-    found = {"state": {}, "preflight": {"venvs": {"b": one, "a": one}}}
+    use = {"kind": "anew", "more": ["x"], "using": [person], "kept": "/x.save"}
+    found = {"state": {}, "preflight": {"venvs": {"b": use, "a": use}}}
     for rule in (venv_use.in_use, venv_use.kept):
         first, second = rule(found, [], {}, {})
         assert "environment a" in first[0]
@@ -472,8 +472,8 @@ def test_the_plan_of_a_removal_names_what_it_keeps(host: Host) -> None:
     assert host.plan(options=gone)["notices"] == []
     host.wheel("pandas-2.0.3", {"pandas/__init__.py": b"x\n"})
     (notice,) = host.plan(options=gone)["notices"]
-    told = f"{NAME} is removed; what people put into it stays in /opt/tensorflow/{NAME}.save: "
-    assert notice["message"] == f"TensorFlow's environment {told}pandas 2.0.3"
+    expected = f"{NAME} is removed; what people put into it stays in /opt/tensorflow/{NAME}.save: "
+    assert notice["message"] == f"TensorFlow's environment {expected}pandas 2.0.3"
     job(host)
     assert [blocker["id"] for blocker in host.plan(options=gone)["blockers"]] == ["in-use"]
 

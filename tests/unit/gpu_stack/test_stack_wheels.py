@@ -93,7 +93,7 @@ def role_variables(**given: Any) -> dict[str, str]:
     """What the role gpu_env exports, by the expressions of its vars."""
     texts = yaml.safe_load((ROLES / "gpu_env/vars/main.yml").read_text(encoding="utf-8"))
     environment = NativeEnvironment()
-    environment.filters["combine"] = lambda one, other: {**one, **other}
+    environment.filters["combine"] = lambda first, other: {**first, **other}
     values = {
         "gpu_env_xla_cuda_data_dir": "",
         "gpu_env_stack_xla_cuda_data_dir": "auto",

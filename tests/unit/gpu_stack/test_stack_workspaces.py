@@ -54,7 +54,7 @@ class Docked(Host):
 
     def run(self, argv: Sequence[str]) -> Result:
         if "getent" in argv:
-            asked = {int(one) for one in argv[4:]}
+            asked = {int(uid) for uid in argv[4:]}
             rows = [account for account in self.accounts if int(account.split(":")[2]) in asked]
             return Result(0 if rows else 2, "".join(row + "\n" for row in rows), "")
         if list(argv[:3]) != ["timeout", workspaces.PATIENCE, "docker"]:
@@ -63,7 +63,9 @@ class Docked(Host):
         assert "label=gpu-workspace" in argv
         if self.runs is None:
             return Result(1, "", "Cannot connect to the Docker daemon")
-        return Result(0, "".join(f"{name} {one}\n" for name, one in self.runs.items()), "")
+        return Result(
+            0, "".join(f"{name} {revision}\n" for name, revision in self.runs.items()), ""
+        )
 
     def give(self, person: dict[str, Any]) -> None:
         """What the role leaves of a person."""
@@ -136,7 +138,7 @@ def test_a_wish_is_named_person_by_person(tmp_path: Path) -> None:
     host = made.make(tmp_path)
     host.write("/proc/meminfo", "MemTotal: 8000000 kB\n")
     found = changes(host)
-    assert [one[:3] for one in found] == [
+    assert [change[:3] for change in found] == [
         ("/etc/systemd/system/gpu-workspace-port@.service", "absent", "as shipped"),
         ("/etc/systemd/system/gpu-workspace-port@.socket", "absent", "as shipped"),
         ("/etc/systemd/system/gpu-workspace@.service", "absent", "as shipped"),
@@ -167,8 +169,8 @@ def remove(path: str) -> Callable[[Docked], None]:
     return lambda host: host.path(path).unlink()
 
 
-def runs(**told: str) -> Callable[[Docked], None]:
-    return lambda host: setattr(host, "runs", {"bob": "r-bob", **told})
+def runs(**revisions: str) -> Callable[[Docked], None]:
+    return lambda host: setattr(host, "runs", {"bob": "r-bob", **revisions})
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,7 @@ def test_what_differs_is_named_with_its_reason(
 )
 def test_what_all_have_concerns_all(host: Docked, option: str, value: str, word: str) -> None:
     found = changes(host, **{option: value})
-    assert [(one[0], one[3]) for one in found] == [
+    assert [(change[0], change[3]) for change in found] == [
         ("workspace ada", f"changed: {word}"),
         ("workspace bob", f"changed: {word}"),
     ]
@@ -316,8 +318,8 @@ def test_who_has_something_open_is_asked_of_those_who_are_concerned(
 ) -> None:
     opened_at: list[tuple[Any, ...]] = []
 
-    def opened(*told: Any) -> int:
-        opened_at.append(told)
+    def opened(*arguments: Any) -> int:
+        opened_at.append(arguments)
         return 2
 
     monkeypatch.setattr(obstacles, "opened", opened)
@@ -402,8 +404,8 @@ def test_another_lock_changes_all_who_use_the_image(host: Docked) -> None:
     ):
         names.add(wished.built(options, {**STACK, **change}))
     assert len(names) == 5
-    told = [item for item, _old, _new, why in changes(host, **BUILT) if "image" in why]
-    assert told == ["workspace ada", "workspace bob"]
+    items = [item for item, _old, _new, why in changes(host, **BUILT) if "image" in why]
+    assert items == ["workspace ada", "workspace bob"]
 
 
 def test_without_a_base_the_image_is_the_one_that_is_said() -> None:
@@ -443,8 +445,8 @@ def test_homes_of_the_former_default_are_named_with_their_root(
     at_home(monkeypatch, ada="1000:1000", bob="1000:1000")
     bob = {**BOB, "volumes": [{"path": "/data", "writable": True}]}
     found = changes(host, gpu_workspaces=[ADA, bob])
-    told = "all in it that is of 1000:1000 gets its person's own; on the host that is alice"
-    assert [(one[0], one[1], one[2]) for one in found] == [
+    expected = "all in it that is of 1000:1000 gets its person's own; on the host that is alice"
+    assert [(change[0], change[1], change[2]) for change in found] == [
         (HOMES, f"mode 0755 of uid {host.path(HOMES).stat().st_uid}", "mode 0700 of root"),
         ("workspace ada", "other settings", "as wished"),
         (f"home {HOMES}/ada", "1000:1000", "a uid of its own"),
@@ -453,7 +455,7 @@ def test_homes_of_the_former_default_are_named_with_their_root(
     ]
     assert found[1][3] == "changed: ports, user"
     assert [found[2][3], found[4][3]] == [
-        told, told + "; writable volumes keep their owner: /data",
+        expected, expected + "; writable volumes keep their owner: /data",
     ]  # fmt: skip
 
 
@@ -493,14 +495,14 @@ def test_a_uid_of_the_hosts_is_refused(
         host.write(path, files[path])
     ada = {**ADA, "user": user}
     result = host.plan(options={**OPTIONS, "gpu_workspaces": [ada, BOB]})
-    told = [
+    reasons = [
         blocker["message"] for blocker in result["blockers"] if blocker["id"] == "workspace-user"
     ]
-    assert told == [] if why is None else why in told[0]
+    assert reasons == [] if why is None else why in reasons[0]
     # It is seen without any other change, too.
     host.give(ada)
     found = changes(host, gpu_workspaces=[ada, BOB])
-    assert [one[0] for one in found] == ([] if why is None else ["workspace ada"])
+    assert [change[0] for change in found] == ([] if why is None else ["workspace ada"])
 
 
 @pytest.mark.parametrize(
@@ -570,7 +572,7 @@ def test_a_root_that_cant_be_closed_is_refused(
     if mode is not None:
         host.path("/data").chmod(mode)
     result = host.plan(options={**OPTIONS, "gpu_workspace_root": root})
-    told = [
+    reasons = [
         blocker["message"] for blocker in result["blockers"] if blocker["id"] == "workspace-root"
     ]
-    assert told == [] if why is None else why in told[0]
+    assert reasons == [] if why is None else why in reasons[0]

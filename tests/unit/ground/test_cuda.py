@@ -49,13 +49,13 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sources = tmp_path / "debian"
     sources.mkdir()
     for name, contents in DEBIAN.items():
-        one = deb.Writer(sources / f"{name}.deb", {"Package": name, "Version": "1"})
+        package = deb.Writer(sources / f"{name}.deb", {"Package": name, "Version": "1"})
         for path, to in contents.items():
             if to:
-                one.link(path, to)
+                package.link(path, to)
             else:
-                one.file(path, name, 0o755)
-        one.close()
+                package.file(path, name, 0o755)
+        package.close()
     monkeypatch.setattr(debian, "fetch", lambda _suite, name: sources / f"{name}.deb")
     cuda._kept.cache_clear()
     place = tmp_path / "made"

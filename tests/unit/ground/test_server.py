@@ -21,8 +21,8 @@ def web(tmp_path: Path) -> Iterator[WebServer]:
     root = tmp_path / "www"
     root.mkdir()
     (root / "big").write_bytes(b"x" * 1_000_000)
-    with WebServer(root, Authority(tmp_path / "tls"), address="127.0.0.1") as one:
-        yield one
+    with WebServer(root, Authority(tmp_path / "tls"), address="127.0.0.1") as server:
+        yield server
 
 
 def get(web: WebServer, path: str, *, trusting: bool = True, start: int = 0, of: str = "") -> bytes:

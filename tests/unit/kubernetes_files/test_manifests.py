@@ -72,8 +72,8 @@ def test_the_golden_files() -> None:
 
 def test_the_same_lock_gives_the_same_bytes() -> None:
     assert for_cluster() == for_cluster()
-    one, two = (kubernetes.for_training(CHOSEN, wish(workers=4)) for _each in range(2))
-    assert one == two
+    first, second = (kubernetes.for_training(CHOSEN, wish(workers=4)) for _each in range(2))
+    assert first == second
 
 
 def test_the_driver_and_the_toolkit_are_the_hosts() -> None:

@@ -100,10 +100,10 @@ def test_a_version_without_a_build_is_refused_with_the_list(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("version", cudnn_archive.BUILDS)
 def test_same_wheel_same_bytes(tmp_path: Path, version: str) -> None:
-    one = cudnn_archive.pack(tmp_path / "one", version=version, fetch=unpack)
-    two = cudnn_archive.pack(tmp_path / "two", version=version, fetch=unpack)
-    assert one.sha256 == two.sha256
-    assert one.path.read_bytes() == two.path.read_bytes()
+    first = cudnn_archive.pack(tmp_path / "one", version=version, fetch=unpack)
+    second = cudnn_archive.pack(tmp_path / "two", version=version, fetch=unpack)
+    assert first.sha256 == second.sha256
+    assert first.path.read_bytes() == second.path.read_bytes()
 
 
 def test_gzip_keeps_no_time_of_its_own(tmp_path: Path) -> None:

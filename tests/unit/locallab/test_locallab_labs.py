@@ -283,8 +283,11 @@ def test_image_has_main_only() -> None:
 
 
 def test_certificates_are_split_out_of_a_bundle() -> None:
-    one = "-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----"
-    assert image.certificates(f"# a comment\n{one}\nnoise\n{one}\n") == [one, one]
+    certificate = "-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----"
+    assert image.certificates(f"# a comment\n{certificate}\nnoise\n{certificate}\n") == [
+        certificate,
+        certificate,
+    ]
 
 
 def test_two_labs_of_one_name_need_a_state_directory(

@@ -167,10 +167,10 @@ def test_each_number_is_the_models_and_then_the_gpus_own(
     sick: object,
 ) -> None:
     card.start(T4)
-    one, other = card.device(0), card.device(1)
-    assert card.ask(name, *arguments, device=one, count=count) == healthy
+    changed_gpu, other = card.device(0), card.device(1)
+    assert card.ask(name, *arguments, device=changed_gpu, count=count) == healthy
     card.write(T4, {0: {key: value}})
-    assert card.ask(name, *arguments, device=one, count=count) == sick
+    assert card.ask(name, *arguments, device=changed_gpu, count=count) == sick
     assert card.ask(name, *arguments, device=other, count=count) == healthy
 
 
@@ -387,11 +387,11 @@ LEVELS = {"internal": 0, "single": 10, "multiple": 20, "hostbridge": 30, "node":
 @pytest.mark.parametrize("word", LEVELS)
 def test_what_lies_between_two_gpus(card: Card, word: str) -> None:
     card.start(T4, count=3)
-    one, two, three = (card.device(index) for index in range(3))
-    assert card.ask("TopologyCommonAncestor", two, device=one) == LEVELS["node"]
+    first, second, third = (card.device(index) for index in range(3))
+    assert card.ask("TopologyCommonAncestor", second, device=first) == LEVELS["node"]
     card.write(T4, host={"topology": word, "topology.2-0": "single"}, count=3)
-    assert card.ask("TopologyCommonAncestor", two, device=one) == LEVELS[word]
-    assert card.ask("TopologyCommonAncestor", three, device=one) == LEVELS["single"]
+    assert card.ask("TopologyCommonAncestor", second, device=first) == LEVELS[word]
+    assert card.ask("TopologyCommonAncestor", third, device=first) == LEVELS["single"]
 
 
 def test_a_hung_driver_keeps_nvml_from_starting(card: Card) -> None:

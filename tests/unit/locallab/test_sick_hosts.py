@@ -99,10 +99,12 @@ def test_a_sick_host_is_written_as_lines_of_its_gpus() -> None:
 def test_pci_entries_tell_of_the_link(name: str, device: str, kind: str, speed: str) -> None:
     made = gpu.Simulated(name=name, health={1: {"pcie_generation": "2", "pcie_width": "4"}})
     tree = gpu.pci_tree(made)
-    one, other = (
+    first, other = (
         {file: tree[f"{gpu.address(index)}/{file}"].strip() for file in FILES} for index in (0, 1)
     )
-    assert one == dict(zip(FILES, (device, kind, "2.5 GT/s PCIe", speed, "16", "16"), strict=True))
+    assert first == dict(
+        zip(FILES, (device, kind, "2.5 GT/s PCIe", speed, "16", "16"), strict=True)
+    )
     assert other["current_link_speed"] == "5.0 GT/s PCIe"
     assert (other["current_link_width"], other["max_link_width"]) == ("4", "16")
 

@@ -31,9 +31,9 @@ def test_config_says_that_it_is_simulated_and_reads_back() -> None:
 
 
 def test_uuids_are_stable_and_differ_between_hosts() -> None:
-    one, again, other = (gpu.Simulated(seed=seed).uuids() for seed in ("a", "a", "b"))
-    assert one == again
-    assert not set(one) & set(other)
+    first, again, other = (gpu.Simulated(seed=seed).uuids() for seed in ("a", "a", "b"))
+    assert first == again
+    assert not set(first) & set(other)
 
 
 def test_unknown_driver_branch_answers_the_newest_cuda() -> None:

@@ -374,11 +374,11 @@ def test_a_roles_warning_is_reported_with_preflights(record: Any) -> None:
     for _again in range(2):
         record.warned("gpu01", "cuda", "apt cannot use /etc/apt/sources.list.d/lab.list:2")
     record.looked("gpu01", plan())
-    told = report(record)["hosts"]["gpu01"]["warnings"]
-    assert [reason["message"] for reason in told][-1:] == [
+    warnings = report(record)["hosts"]["gpu01"]["warnings"]
+    assert [reason["message"] for reason in warnings][-1:] == [
         "apt cannot use /etc/apt/sources.list.d/lab.list:2"
     ]
-    assert len([entry for entry in told if entry["id"] == "role"]) == 1
+    assert len([entry for entry in warnings if entry["id"] == "role"]) == 1
 
 
 def plugin_result(record: Any, play: str, status: str) -> list[str]:

@@ -65,7 +65,7 @@ def test_a_host_whose_task_was_not_done_is_let_go_as_one_that_was_cut_off(
     callback = report.CallbackModule()
     monkeypatch.setattr(callback, "get_option", lambda _name: 5)
     callback._record = Record("run", 0.0, LOCK["gpu_lock"], "0.1.0")
-    callback._holders = SimpleNamespace(stop=lambda **told: stopped.append(told))
+    callback._holders = SimpleNamespace(stop=lambda **options: stopped.append(options))
     callback._writer = SimpleNamespace(
         event=lambda *_arguments, **_fields: None, finish=lambda **_fields: {}
     )
@@ -138,8 +138,8 @@ def test_every_task_of_a_step_has_an_end(said: object, seconds: int) -> None:
     assert step["ansible.builtin.include_role"]["apply"]["timeout"] == "{{ __gpu_state_seconds }}"
     environment = jinja2.Environment(autoescape=True)
     expression = environment.from_string(step["vars"]["__gpu_state_seconds"])
-    told = expression.render(gpu_step_timeout=said, __gpu_state_step={"seconds": 7200})
-    assert int(told) == seconds
+    rendered = expression.render(gpu_step_timeout=said, __gpu_state_step={"seconds": 7200})
+    assert int(rendered) == seconds
 
 
 def test_each_kind_of_step_has_its_limit() -> None:

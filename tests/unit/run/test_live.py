@@ -56,8 +56,8 @@ def look(host: str, *components: str, **more: Any) -> dict[str, Any]:
 
 
 def progress(host: str, text: str, phase: str = "download", **more: Any) -> dict[str, Any]:
-    told = {"event": "progress", "host": host, "component": "cuda", "phase": phase, "text": text}
-    return told | more
+    event = {"event": "progress", "host": host, "component": "cuda", "phase": phase, "text": text}
+    return event | more
 
 
 BEGIN = [
@@ -160,7 +160,7 @@ def test_an_unreachable_host_comes_with_its_cure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "message", "told"),
+    ("phase", "message", "expected"),
     [
         (
             "verify",
@@ -178,10 +178,10 @@ def test_an_unreachable_host_comes_with_its_cure() -> None:
     ],
 )
 def test_a_failed_check_and_a_blocked_host_come_at_once_with_every_reason_and_cure(
-    phase: str, message: str, told: list[str]
+    phase: str, message: str, expected: list[str]
 ) -> None:
     event = result("gpu01", "failed", component=None, phase=phase, message=message)
-    assert lines(event) == told
+    assert lines(event) == expected
 
 
 def test_an_interrupt_is_answered_at_once() -> None:

@@ -53,7 +53,7 @@ OLDER = receipt("sha256:" + "1" * 64, "2026-11-19T10:00:00Z")
 
 def test_receipts_are_reported_newest_first_and_broken_ones_left_out() -> None:
     found = rollback.parse(said(NEW, OLDER, "{broken", OLD))
-    assert [one.digest for one in found] == [NOW, FORMER.digest, OLDER["lock_digest"]]
+    assert [state.digest for state in found] == [NOW, FORMER.digest, OLDER["lock_digest"]]
     assert found[0].words == "cuda 11.2.2, tensorflow 2.9.3"
 
 
@@ -67,7 +67,7 @@ def test_a_state_is_reported_once() -> None:
     again = receipt(NOW, "2026-11-18T10:00:00Z")
     without = receipt(NOW, "2026-11-17T10:00:00Z", absent=["cudnn"])
     found = rollback.parse(said(NEW, again, without))
-    assert [one.absent for one in found] == [(), ("cudnn",)]
+    assert [state.absent for state in found] == [(), ("cudnn",)]
 
 
 @pytest.mark.parametrize(
@@ -107,21 +107,21 @@ def test_a_state_that_is_not_there_is_refused(
 def test_a_receipt_without_a_wish_gets_that_of_its_stack() -> None:
     """It is older than the word; components are then as the inventory says."""
     old = {key: value for key, value in OLD.items() if key not in ("wish", "absent")}
-    (one,) = rollback.parse(said(old))
-    told = rollback.variables(FORMER, one, Path("/p/locks/x"))
-    assert told == {"gpu_stacks": "/p/locks/x", "gpu_stack": ROW["wish"]}
+    (state,) = rollback.parse(said(old))
+    variables = rollback.variables(FORMER, state, Path("/p/locks/x"))
+    assert variables == {"gpu_stacks": "/p/locks/x", "gpu_stack": ROW["wish"]}
 
 
 def test_components_are_as_they_were() -> None:
-    (one,) = rollback.parse(said(receipt(FORMER.digest, "", absent=["cudnn"])))
-    told = rollback.variables(FORMER, one, Path("/p"))
-    assert (told["cudnn_state"], told["cuda_state"]) == ("absent", "present")
+    (state,) = rollback.parse(said(receipt(FORMER.digest, "", absent=["cudnn"])))
+    variables = rollback.variables(FORMER, state, Path("/p"))
+    assert (variables["cudnn_state"], variables["cuda_state"]) == ("absent", "present")
 
 
 def test_a_lock_without_the_receipts_stack_is_refused() -> None:
-    (one,) = rollback.parse(said(OLD | {"stack": "other"}))
+    (state,) = rollback.parse(said(OLD | {"stack": "other"}))
     with pytest.raises(InputError, match="has no stack other"):
-        rollback.variables(FORMER, one, Path("/p"))
+        rollback.variables(FORMER, state, Path("/p"))
 
 
 # the command
@@ -177,9 +177,9 @@ def test_the_former_lock_is_applied_by_one_run(back: Any, tmp_path: Path) -> Non
     ((options, arguments),) = back.ran
     assert options.limit == "gpu01,gpu02"
     assert arguments["former"] is True
-    told = json.loads(options.extra_vars[-1])
-    assert told["gpu_stacks"] == str(folder)
-    assert told["gpu_stack"] == ROW["wish"]
+    variables = json.loads(options.extra_vars[-1])
+    assert variables["gpu_stacks"] == str(folder)
+    assert variables["gpu_stack"] == ROW["wish"]
     assert (folder / f"{STACK}.yml").exists()
     assert (
         yaml.safe_load((folder / "gpu_lock.yml").read_text())["gpu_lock"]["digest"] == FORMER.digest
@@ -195,10 +195,12 @@ def test_the_way_forward_and_what_keeps_it_back_are_reported(back: Any, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("wish", "told"), [(ROW["wish"], False), ({"tensorflow": "2.12"}, True)], ids=["same", "other"]
+    ("wish", "reported"),
+    [(ROW["wish"], False), ({"tensorflow": "2.12"}, True)],
+    ids=["same", "other"],
 )
 def test_a_wish_that_is_another_since_then_is_reported(
-    back: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wish: dict[str, Any], told: bool
+    back: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wish: dict[str, Any], reported: bool
 ) -> None:
     """`render` refuses a lock that has no row for what lab/ wishes."""
     keep(tmp_path)
@@ -207,7 +209,7 @@ def test_a_wish_that_is_another_since_then_is_reported(
     monkeypatch.setattr(projects, "read_lock", lambda _project: present)
     said = back("gpu01").output
     then = f"as it was then: gpu_stack: {json.dumps(ROW['wish'])}"
-    assert (then in " ".join(said.split())) is told, said
+    assert (then in " ".join(said.split())) is reported, said
 
 
 def test_a_lock_that_is_not_here_is_named(back: Any) -> None:

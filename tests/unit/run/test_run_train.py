@@ -122,10 +122,10 @@ def test_a_job_is_started_followed_and_judged(project: Project) -> None:
     steps = [(step["step"], step["host"]) for step in project.asked]
     assert sorted(steps[:2]) == [("look", "gpu01"), ("look", "gpu02")]
     started = [step for step in project.asked if step["step"] == "start"]
-    assert {one["given"]["worker"]: one["given"]["arguments"] for one in started} == {
+    assert {worker["given"]["worker"]: worker["given"]["arguments"] for worker in started} == {
         0: ["--epochs", "3"], 1: ["--epochs", "3"]
     }  # fmt: skip
-    assert all(one["secret"] and "secret" not in one["given"] for one in started)
+    assert all(worker["secret"] and "secret" not in worker["given"] for worker in started)
     secret = project.path / "report/training/j/secret"
     assert secret.stat().st_mode & 0o777 == 0o600
     left = [path for path in (project.path / "report").rglob("*") if path.is_file()]

@@ -50,8 +50,8 @@ def test_a_reason_is_one_line_that_says_whose_it_is() -> None:
 
 
 def test_a_job_is_named_with_its_end() -> None:
-    one, other = words.jobs(said.JOBS)
-    assert words.job(one) == "job 1 of ada (train) until 2026-11-26 20:53 at most"
+    first, other = words.jobs(said.JOBS)
+    assert words.job(first) == "job 1 of ada (train) until 2026-11-26 20:53 at most"
     assert words.job(other) == "job 3 of bob (my job|x), which has no time limit"
 
 

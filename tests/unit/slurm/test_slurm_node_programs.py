@@ -73,7 +73,7 @@ def test_only_what_an_acceptance_fails_is_fatal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "told"),
+    ("name", "code", "expected"),
     [
         ("gpu-slurm-health", 0, "well\n"),
         ("gpu-slurm-prolog", 1, "GPU 3 does not answer"),
@@ -84,7 +84,7 @@ def test_only_what_an_acceptance_fails_is_fatal() -> None:
 def test_slurmd_calls_it_by_its_name(
     name: str,
     code: int,
-    told: str,
+    expected: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -94,7 +94,7 @@ def test_slurmd_calls_it_by_its_name(
     monkeypatch.setattr(job, "prolog", lambda *_words: "GPU 3 does not answer")
     monkeypatch.setattr(job, "epilog", lambda *_words: None)
     assert command_line.main(name) == code
-    assert told in "".join(capsys.readouterr())
+    assert expected in "".join(capsys.readouterr())
 
 
 def test_without_settings_nothing_is_judged(

@@ -142,8 +142,10 @@ def test_a_firewall_that_allows_the_workers_ports_alone_is_reported_with_nccls_w
 def test_any_port_is_needed_by_nccl_between_gpus_alone(
     communication: str, uuids: list[str], hosts: list[str]
 ) -> None:
-    one = look(gpus={"uuids": uuids, "in_use": {}, "error": None})
-    assert judge.needs_any_port({"gpu01": one, "gpu02": one}, communication) == hosts
+    look_of_both = look(gpus={"uuids": uuids, "in_use": {}, "error": None})
+    assert (
+        judge.needs_any_port({"gpu01": look_of_both, "gpu02": look_of_both}, communication) == hosts
+    )
 
 
 def test_clocks_that_are_apart_are_named_and_a_slow_look_is_not() -> None:

@@ -49,8 +49,8 @@ def test_a_port_that_was_taken_after_the_look_ends_the_job_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(main, "BIND", 0.2)
-    with taken() as one:
-        number = one.getsockname()[1]
+    with taken() as holder:
+        number = holder.getsockname()[1]
         assert supervisor(tmp_path, board=["127.0.0.1", number]).run() == 0
     answer = state(tmp_path)["answer"]
     assert (answer["verdict"], answer["reason"]) == (
@@ -59,8 +59,8 @@ def test_a_port_that_was_taken_after_the_look_ends_the_job_with_its_name(
 
 
 def test_a_worker_whose_port_is_taken_is_not_started_and_says_so(tmp_path: Path) -> None:
-    with taken() as one:
-        port = one.getsockname()[1]
+    with taken() as holder:
+        port = holder.getsockname()[1]
         made = supervisor(tmp_path, ports=[port])
         assert not made._prepare(0)
         assert made.report()["trouble"] == f"port {port}: {os.strerror(errno.EADDRINUSE)}"
@@ -69,8 +69,8 @@ def test_a_worker_whose_port_is_taken_is_not_started_and_says_so(tmp_path: Path)
 
 
 def test_a_job_of_one_host_needs_no_second_port(tmp_path: Path) -> None:
-    with taken() as one:
-        board = ["127.0.0.1", one.getsockname()[1]]
+    with taken() as holder:
+        board = ["127.0.0.1", holder.getsockname()[1]]
         supervisor(tmp_path, hosts=["gpu01"], board=board).run()
     assert state(tmp_path)["answer"]["verdict"] == "ended"
     assert not (tmp_path / ".job/backup.tar").exists()

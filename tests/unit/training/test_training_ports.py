@@ -17,9 +17,9 @@ TOKEN = "abcdef0123456789"  # noqa: S105 a look's mark, no secret
 
 
 def free() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        number: int = one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        number: int = listener.getsockname()[1]
         return number
 
 
@@ -45,9 +45,9 @@ def test_a_listener_is_reached_by_its_token_and_ends_when_asked(port: int) -> No
 
 def test_who_holds_a_port_is_named() -> None:
     number = free()
-    with socket.socket(socket.AF_INET6) as one:
-        one.bind(("", number))
-        one.listen(1)
+    with socket.socket(socket.AF_INET6) as listener:
+        listener.bind(("", number))
+        listener.listen(1)
         names, chosen = ports.listen(Context(), [number], TOKEN, ME)
     (held,) = names.values()
     assert chosen is None
@@ -102,7 +102,9 @@ def test_all_places_are_asked_at_once(monkeypatch: pytest.MonkeyPatch, port: int
 
 
 def test_who_listens_and_says_nothing_is_not_open() -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        one.listen(1)
-        assert "no answer" in ports.reach("127.0.0.1", one.getsockname()[1], TOKEN, patience=0.2)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        assert "no answer" in ports.reach(
+            "127.0.0.1", listener.getsockname()[1], TOKEN, patience=0.2
+        )

@@ -89,11 +89,11 @@ if "crash" in sys.argv:
 
 def ports(count: int) -> list[int]:
     opened = [socket.socket() for _number in range(count)]
-    for one in opened:
-        one.bind(("127.0.0.1", 0))
-    numbers = [one.getsockname()[1] for one in opened]
-    for one in opened:
-        one.close()
+    for listener in opened:
+        listener.bind(("127.0.0.1", 0))
+    numbers = [listener.getsockname()[1] for listener in opened]
+    for listener in opened:
+        listener.close()
     return numbers
 
 

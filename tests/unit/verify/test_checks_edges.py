@@ -301,12 +301,12 @@ def test_every_library_that_was_seen_stands_in_the_detail() -> None:
 def test_two_wrong_libraries_are_both_named() -> None:
     lost = {name: absent(name) for name in ("libcudart.so.11.0", "libcupti.so.11.2")}
     seen = host({f"libraries/{name}": found for name, found in lost.items()})
-    told = (
+    template = (
         "(package {0}) can't be loaded: cannot open shared object file: No such file or directory"
     )
     assert diagnosis("cuda.libraries", seen) == (
-        f"libcudart.so.11.0 {told.format('libcudart11.0')}; "
-        f"libcupti.so.11.2 {told.format('libcupti11.2')}"
+        f"libcudart.so.11.0 {template.format('libcudart11.0')}; "
+        f"libcupti.so.11.2 {template.format('libcupti11.2')}"
     )
 
 

@@ -49,7 +49,7 @@ def test_tls_before_the_last_will_do_and_the_order_of_people_is_nobodys() -> Non
     data["options"]["gpu_workspaces"].reverse()
     data["probe"]["front_door"]["paths"] = {"/bob/": 404, "/ada/api/status": 403}
     found = verdicts(data)
-    assert {one.result for one in found.values()} == {"passed"}
+    assert {verdict.result for verdict in found.values()} == {"passed"}
     assert found[STRANGERS].detail == "refused: /ada/api/status, /bob/"
 
 

@@ -23,7 +23,7 @@ CDI = "nvidia_container_toolkit.cdi"
 
 def verdicts(**changes: Any) -> dict[str, Verdict]:
     data = check_states.mutated(
-        containers(), {key.replace("__", "/"): one for key, one in changes.items()}
+        containers(), {key.replace("__", "/"): value for key, value in changes.items()}
     )
     return check_states.verdicts(check_states.seen_of(data))
 
@@ -31,7 +31,7 @@ def verdicts(**changes: Any) -> dict[str, Verdict]:
 def test_a_host_with_toolkit_and_docker_passes_everything() -> None:
     found = verdicts()
     assert {PACKAGES, DOCKER, CDI} <= set(found)
-    assert {one.result for one in found.values()} == {"passed"}
+    assert {verdict.result for verdict in found.values()} == {"passed"}
     assert found[DOCKER].detail == "runtimes nvidia, runc"
     assert found[PACKAGES].detail == "4 packages"
     where = "nvidia.com/gpu=all in /var/run/cdi/nvidia.yaml, podman version 4.3.1"
@@ -158,8 +158,8 @@ def test_where_podman_reads_none_it_is_not_applicable(changes: dict[str, Any], r
 def test_a_specification_is_no_newer_than_podman(
     podman: str, version: str | None, passes: bool
 ) -> None:
-    told = check_states.said(f"podman version {podman}\n")
-    verdict = verdicts(probe__cdi__podman=told, probe__cdi__version=version)[CDI]
+    output = check_states.said(f"podman version {podman}\n")
+    verdict = verdicts(probe__cdi__podman=output, probe__cdi__version=version)[CDI]
     assert verdict.result == ("passed" if passes else "failed")
 
 

@@ -139,10 +139,10 @@ def test_what_cannot_be_judged_is_not_applicable(
 
 
 def test_found_tells_what_answered() -> None:
-    told = facts(wheels_host())
-    assert told["tensorflow"] == "2.20.0"
-    assert "cudnn" not in told
-    assert "nvcc" not in told
+    seen = facts(wheels_host())
+    assert seen["tensorflow"] == "2.20.0"
+    assert "cudnn" not in seen
+    assert "nvcc" not in seen
 
 
 def two() -> Seen:

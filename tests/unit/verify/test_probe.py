@@ -218,7 +218,7 @@ def test_libraries_of_wheels_are_loaded_from_the_environment(environment: Path) 
     """The one in need of the other comes first by name, and is found by the second try."""
     found = probe.tensorflow(str(environment), NEEDED)["cuda_wheels"]
     assert found["rc"] == 0, found
-    assert {name: one["error"] for name, one in found["libraries"].items()} == {
+    assert {name: library["error"] for name, library in found["libraries"].items()} == {
         "libacusolver.so.11": None,
         "libcublas.so.12": None,
     }
