@@ -104,12 +104,12 @@ def module(
         env={**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_COLLECTIONS_PATH": str(path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     # Differences stand before the line of the host.
     _before, line, after = done.stdout.partition("localhost | ")
-    assert line, said
+    assert line, output
     answer: dict[str, Any] = json.loads(after.partition("=> ")[2])
-    return answer, said
+    return answer, output
 
 
 def verify(folder: Path) -> Path:

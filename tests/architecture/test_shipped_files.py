@@ -76,7 +76,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "expected"),
     [
         (["list"], 0, "nobody has a workspace here\n"),
         (["gpus"], 0, '"people": {}'),
@@ -89,7 +89,7 @@ def installed(tmp_path: Path) -> Path:
     ],
 )
 def test_it_runs_as_it_lies_on_a_host(
-    installed: Path, tmp_path: Path, words: list[str], code: int, said: str
+    installed: Path, tmp_path: Path, words: list[str], code: int, expected: str
 ) -> None:
     docker = tmp_path / "bin" / "docker"
     docker.parent.mkdir()
@@ -102,7 +102,7 @@ def test_it_runs_as_it_lies_on_a_host(
         text=True,
         check=False,
     )
-    assert (done.returncode, said in done.stdout + done.stderr) == (code, True), done
+    assert (done.returncode, expected in done.stdout + done.stderr) == (code, True), done
     # Nothing lies there that the look knows nothing of.
     library = installed.parent / "lib" / "program"
     assert sorted(path.name for path in library.iterdir()) == [path.name for path in MODULES]

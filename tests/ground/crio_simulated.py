@@ -166,10 +166,10 @@ def proven(made: dict[str, Any]) -> dict[str, Any]:
     for name, runtime in made["runtimes"].items():
         path = runtime.get("runtime_path") or shutil.which(name)
         if not path or not os.path.exists(path):
-            said = f'invalid runtime_path for runtime "{name}": stat {path}: no such file'
+            message = f'invalid runtime_path for runtime "{name}": stat {path}: no such file'
             if name == made["tables"]["crio.runtime"]["default_runtime"]:
-                fail(said)
-            sys.stderr.write(f'Runtime handler "{name}" is being ignored due to: {said}\n')
+                fail(message)
+            sys.stderr.write(f'Runtime handler "{name}" is being ignored due to: {message}\n')
             continue
         monitor = made["tables"]["crio.runtime"]["conmon"] or runtime.get("monitor_path")
         monitor = monitor or shutil.which("conmon")

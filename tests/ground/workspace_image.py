@@ -38,8 +38,8 @@ def pack_base() -> Path:
 
 
 def _packed(suite: str, packages: tuple[str, ...], name: str) -> Path:
-    said = json.dumps([suite, packages, WITHOUT, name])
-    recipe = hashlib.sha256(said.encode()).hexdigest()[:12]
+    made_of = json.dumps([suite, packages, WITHOUT, name])
+    recipe = hashlib.sha256(made_of.encode()).hexdigest()[:12]
     folder = cache_directory() / "ground"
     made = folder / f"workspace-image-{recipe}.tar"
     folder.mkdir(parents=True, exist_ok=True)

@@ -114,8 +114,8 @@ class Host:
     def manifest(self, *arguments: str) -> list[str]:
         text = MANIFEST.read_text(encoding="utf-8")
         command = "sudo /usr/bin/python3 -c " + shlex.quote(text) + " " + " ".join(arguments)
-        said: list[str] = json.loads(self.project.ssh(self.name, command))
-        return said
+        lines: list[str] = json.loads(self.project.ssh(self.name, command))
+        return lines
 
     def owned(self, rows: Iterable[Row]) -> dict[str, list[str]]:
         """{package: paths} of the packages that the rows' repairs install again."""
@@ -181,11 +181,11 @@ def repair(host: Host, rows: Sequence[Row], planned: Items, *, deep: bool) -> li
     for_people = [row for row in rows if row.undo]
     if for_people:
         refused = host.run("apply", *options)
-        said = refused.stdout + refused.stderr
+        output = refused.stdout + refused.stderr
         if refused.returncode not in {4, 6}:
             problems.append(f"a run should leave this to a person, exit {refused.returncode}")
         for row in for_people:
-            problems += [f"{row.id}: not said: {i}" for _, i in row.items if i not in said]
+            problems += [f"{row.id}: not said: {i}" for _, i in row.items if i not in output]
             host.root(row.undo)
     done = host.run("apply", *options)
     report = host.report()

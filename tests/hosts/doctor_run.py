@@ -14,11 +14,11 @@ Found = dict[str, dict[str, Any]]
 def doctor(project: Project, host: str, *arguments: str) -> tuple[int, Found, str]:
     """Exit code, the findings by their case, and all that was printed."""
     done = project.provision("doctor", "-i", "lab", "--limit", host, *arguments)
-    said = done.stdout + done.stderr
-    assert "Traceback" not in said, said
+    output = done.stdout + done.stderr
+    assert "Traceback" not in output, output
     report = json.loads((project.path / "report" / "doctor.json").read_text("utf-8"))
     found = report["hosts"][host]["findings"]
-    return done.returncode, {entry["id"]: entry for entry in found}, said
+    return done.returncode, {entry["id"]: entry for entry in found}, output
 
 
 def package(name: str, version: str, *fields: str, files: str = "true") -> str:

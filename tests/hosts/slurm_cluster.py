@@ -49,11 +49,11 @@ class Cluster(Project):
         (container,) = [each.container for each in self.lab.hosts if each.name == host]
         done = self.lab.podman.run("exec", "--interactive", str(container), "sh", "-c", command,
                                    stdin=stdin.encode())  # fmt: skip
-        said = done.stdout.decode()
+        output = done.stdout.decode()
         if check:
-            assert done.returncode == 0, said + done.stderr.decode()
-            return said
-        return said + done.stderr.decode()
+            assert done.returncode == 0, output + done.stderr.decode()
+            return output
+        return output + done.stderr.decode()
 
     def as_person(self, host: str, person: str, command: str, check: bool = True) -> str:
         """What somebody's command prints."""

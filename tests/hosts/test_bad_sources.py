@@ -41,13 +41,13 @@ def untouched(host: Focal) -> Iterator[None]:
 
 
 def refuse(
-    host: Focal, name: str, tags: str, *said: str, status: str = "failed", **options: Any
+    host: Focal, name: str, tags: str, *expected: str, status: str = "failed", **options: Any
 ) -> dict[str, Any]:
     """`provision apply` ends with 4, says all of this, and leaves the host as it was."""
     with untouched(host):
         done, text = host.apply(name, tags, **options)
     assert done.returncode == 4, text[-6000:]
-    for words in said:
+    for words in expected:
         assert words in text, f"{words!r} is not in: {text[-6000:]}"
     found: dict[str, Any] = host.report["hosts"][name]
     assert found["status"] == status, found
@@ -384,10 +384,10 @@ def test_the_next_run_goes_on_and_nobody_works_beside_it(host: Focal) -> None:
         assert first.poll() is None, "the first run was over before the second: nothing was shown"
     finally:
         output, _ = first.communicate(timeout=900)
-    said = " ".join((second.stdout + second.stderr).split())
-    assert second.returncode == 4, said
-    assert "another run is at work on this host" in said
-    assert f"(pid {first.pid})" in said
+    text = " ".join((second.stdout + second.stderr).split())
+    assert second.returncode == 4, text
+    assert "another run is at work on this host" in text
+    assert f"(pid {first.pid})" in text
     assert [blocker["id"] for blocker in other.report["hosts"][PACKAGES]["blockers"]] == [
         "run-in-progress"
     ]

@@ -68,7 +68,7 @@ class Opened(Docked):
         folder.mkdir(parents=True, exist_ok=True)
         key = self.lab.hosts[0].key_file.with_suffix(".pub").read_text("utf-8")
         base = workspace_image.pack_base()
-        said = {
+        variables = {
             "gpu_workspaces": [
                 {**person, "ssh_keys": [key]} if "ssh_port" in person else person
                 for person in people
@@ -77,7 +77,7 @@ class Opened(Docked):
             "gpu_workspace_base_sha256": workspace_image.sha256(base),
             "gpu_front_door_name": DOOR,
         }
-        (folder / "workspaces.yml").write_text(json.dumps(said), "utf-8")
+        (folder / "workspaces.yml").write_text(json.dumps(variables), "utf-8")
 
     def token(self, name: str) -> str:
         return self.root("cat", f"/etc/gpu-workspace/{name}/token")
@@ -119,9 +119,9 @@ def text(browser: Any) -> str:
 
 def test_the_index_lists_who_has_what(browser: Any) -> None:
     browser.open(f"https://{DOOR}/", 1100)
-    said = text(browser)
-    assert {"ada", "bob", "eve"} <= set(said.split()), said
-    assert f"-p 2203 eve@{DOOR}" in said
+    shown = text(browser)
+    assert {"ada", "bob", "eve"} <= set(shown.split()), shown
+    assert f"-p 2203 eve@{DOOR}" in shown
     links = browser.ask("[...document.links].map(one => one.getAttribute('href'))")
     assert "/ada/" in links
     assert "/bob/" in links

@@ -295,14 +295,14 @@ def test_a_cache_that_changes_a_byte_is_refused_and_named(fleet: Fleet) -> None:
     done = over_ssh(fleet.lab, f"sudo python3 - {found}", host=CACHE, stdin=flip)
     assert done.returncode == 0, done.stderr
     for fallback in ("stop", "direct"):
-        said = refused(
+        message = refused(
             fleet.playbook("take", limit="host1", packages=["cache-three"], fallback=fallback)
         )
-        assert "Hash Sum mismatch" in said
-        assert "that address sends something else than its index names" in said
-        assert "cache-three_1.0_all.deb" in said
+        assert "Hash Sum mismatch" in message
+        assert "that address sends something else than its index names" in message
+        assert "cache-three_1.0_all.deb" in message
         if fallback == "stop":
-            assert f"Failed to fetch {fleet.root}/repo" in said
+            assert f"Failed to fetch {fleet.root}/repo" in message
     assert "cache-three" not in fleet.on("host1", "dpkg -l")
 
 
@@ -322,9 +322,9 @@ def test_a_cache_that_ends_in_the_middle(fleet: Fleet, fallback: str) -> None:
     try:
         done = fleet.playbook("take", **options, between=stop_it(fleet))
         if fallback == "stop":
-            said = refused(done)
-            assert f"Failed to fetch {fleet.root}/repo" in said
-            assert "run again when that address answers" in said
+            message = refused(done)
+            assert f"Failed to fetch {fleet.root}/repo" in message
+            assert "run again when that address answers" in message
         else:
             assert changed(done) > 0
     finally:

@@ -85,15 +85,15 @@ def test_containers_list_the_hosts_simulated_gpus(host: Host) -> None:
     gpus = host.root("nvidia-smi -L")
     assert gpus.count("GPU-") == 2
     run, asked = "docker run --rm", "tiny /bin/sh -c 'nvidia-smi -L; cat /etc/gpu-simulated'"
-    said = host.root(f"{run} --gpus all {asked}")
-    assert said.startswith(gpus), said
-    assert "SIMULATED" in said
+    output = host.root(f"{run} --gpus all {asked}")
+    assert output.startswith(gpus), output
+    assert "SIMULATED" in output
     assert "nvidia-container-runtime-hook prestart" in host.root(f"cat {toolkit.LOG}")
-    said = host.root(f"{run} --gpus device=1 tiny nvidia-smi -L")
-    assert said == gpus.splitlines()[1].replace("GPU 1:", "GPU 0:")
+    output = host.root(f"{run} --gpus device=1 tiny nvidia-smi -L")
+    assert output == gpus.splitlines()[1].replace("GPU 1:", "GPU 0:")
     host.root(f"rm -f {toolkit.LOG}")
-    said = host.root(f"{run} --runtime nvidia -e NVIDIA_VISIBLE_DEVICES=all {asked}")
-    assert said.startswith(gpus), said
+    output = host.root(f"{run} --runtime nvidia -e NVIDIA_VISIBLE_DEVICES=all {asked}")
+    assert output.startswith(gpus), output
     assert "nvidia-container-runtime " in host.root(f"cat {toolkit.LOG}")
     without = host.root(
         f"{run} tiny /bin/sh -c 'nvidia-smi -L; cat /etc/gpu-simulated' 2>&1 || true"

@@ -40,9 +40,9 @@ def test_the_stack_with_the_toolkit_is_proven_in_one_run(host: Docked) -> None:
     runtime = {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}
     assert host.config() == {**FOREIGN, "runtimes": runtime}
     assert "nvidia" in host.runtimes()
-    said = host.root("docker", "run", "--rm", "--gpus", "all", "tiny", "nvidia-smi", "-L")
-    assert said == host.root("nvidia-smi", "-L")
-    assert said.count("GPU-") == 2
+    output = host.root("docker", "run", "--rm", "--gpus", "all", "tiny", "nvidia-smi", "-L")
+    assert output == host.root("nvidia-smi", "-L")
+    assert output.count("GPU-") == 2
     assert "nvidia-container-runtime-hook prestart" in host.root("cat", toolkit.LOG)
 
 

@@ -91,8 +91,8 @@ def test_one_that_does_not_start_with_it_gets_its_files_back(host: Host) -> None
     host.root("systemctl daemon-reload")
     done = host.play(VERSION)
     assert done.returncode != 0
-    said = " ".join(done.stdout.split())
-    assert "the configuration from before is back, and crio runs with it" in said, said[-3000:]
+    output = " ".join(done.stdout.split())
+    assert "the configuration from before is back, and crio runs with it" in output, output[-3000:]
     assert files(host) == before
     assert host.root("systemctl is-active crio") == "active"
     assert pid(host, "keeper") == keeper

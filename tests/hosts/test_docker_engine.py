@@ -42,8 +42,8 @@ def test_what_apt_would_remove_for_it_stays(host: Host) -> None:
     host.root("apt-get -qq install -y --no-install-recommends podman-docker >/dev/null 2>&1")
     done = host.play(VERSION, **ENGINE)
     assert done.returncode != 0
-    said = " ".join(done.stdout.replace("\\n", " ").split())
-    assert "apt would remove podman-docker. Docker was not touched" in said, said[-3000:]
+    output = " ".join(done.stdout.replace("\\n", " ").split())
+    assert "apt would remove podman-docker. Docker was not touched" in output, output[-3000:]
     assert host.root("dpkg-query -W -f '${db:Status-Status}' podman-docker") == "installed"
     assert host.root(INSTALLED) != "installed"
     host.root("apt-get -qq purge -y podman-docker podman >/dev/null")

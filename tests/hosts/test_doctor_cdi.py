@@ -50,8 +50,8 @@ def test_a_specification_of_another_driver_is_reported_and_cured(project: Projec
     assert CASE not in doctor(project, HOST)[1]
     # As a driver of before has it, whose unit was not at work when that went.
     project.ssh(HOST, f"sudo sed -Ei 's/(libcuda[.]so[.])535[.0-9]+/\\1470.256.02/' {PATH}")
-    said = project.ssh(HOST, PODMAN, check=False)
-    assert "libcuda.so.470.256.02" in said, said
+    listed = project.ssh(HOST, PODMAN, check=False)
+    assert "libcuda.so.470.256.02" in listed, listed
     code, found, output = doctor(project, HOST)
     assert code == 5, output
     (evidence,) = found[CASE]["evidence"]

@@ -34,21 +34,21 @@ def doctor(project: Project, *arguments: str) -> tuple[int, Found, str]:
 
 
 def healthy(project: Project) -> None:
-    code, found, said = doctor(project)
-    assert (code in (0, 5), found) == (True, {}), said  # 5: not as locked
+    code, found, output = doctor(project)
+    assert (code in (0, 5), found) == (True, {}), output  # 5: not as locked
 
 
 def named(project: Project, *cases: str) -> tuple[Found, str]:
     """The findings, which are of just these cases, and what was printed."""
-    code, found, said = doctor(project)
-    assert (code, set(found)) == (5, set(cases)), said
-    return found, said
+    code, found, output = doctor(project)
+    assert (code, set(found)) == (5, set(cases)), output
+    return found, output
 
 
 def fixed(project: Project) -> None:
     """By `--fix`, which asks again at its end; and what it ran left nothing over."""
-    code, found, said = doctor(project, "--fix")
-    assert (code in (0, 5), found) == (True, {}), said  # 5: not as locked
+    code, found, output = doctor(project, "--fix")
+    assert (code in (0, 5), found) == (True, {}), output  # 5: not as locked
     left = project.provision("plan", "-i", "lab", "--tags", "nvidia_driver")
     assert "nothing to change" in left.stdout or left.returncode in {0, 5}, left.stdout
     assert [c for c in project.entry(HOST)["changes"] if c["selected"]] == []
@@ -61,8 +61,8 @@ def kernel(machine: own_kernel.Machine) -> str:
 def test_nouveau_is_named_and_gone_after_one_run(
     project: Project, machine: own_kernel.Machine
 ) -> None:
-    _found, said = named(project, "nouveau-loaded")
-    assert "/sys/module/nouveau is there, and nothing blacklists it" in said
+    _found, output = named(project, "nouveau-loaded")
+    assert "/sys/module/nouveau is there, and nothing blacklists it" in output
     done = project.provision("apply", "-i", "lab", "--tags", "nvidia_driver")
     assert done.returncode == 0, done.stdout + done.stderr
     assert machine.boots == 2
@@ -87,10 +87,10 @@ def test_libraries_that_moved_away_from_the_loaded_module_come_back(
     files += f"ln -s libcuda.so.{moved} {library}/libcuda.so.1"
     machine.run(package("libcuda1", f"{moved}-1", files=files))
     with driver_alone(machine):
-        code, found, said = doctor(project)
-        assert code == 5, said
-        assert "driver-mismatch" in found, said
-        assert f"the loaded module is {VERSION}, the installed libraries are {moved}" in said
+        code, found, output = doctor(project)
+        assert code == 5, output
+        assert "driver-mismatch" in found, output
+        assert f"the loaded module is {VERSION}, the installed libraries are {moved}" in output
         assert found["driver-mismatch"]["fix"]["components"] == ["nvidia_driver"]
     # `--fix` does this; the run proves the driver, which needs the simulated GPU.
     done = project.provision("apply", "-i", "lab", "--tags", "nvidia_driver")
@@ -111,11 +111,11 @@ def test_headers_that_are_missing_are_brought(
         "apt-mark unhold $(apt-mark showhold | grep headers) >/dev/null 2>&1 || true\n"
         f"dpkg --force-depends --purge linux-headers-amd64 linux-headers-{name} >/dev/null 2>&1"
     )
-    found, said = named(project, "headers-missing", "headers-metapackage")
-    assert f"/lib/modules/{name}/build is missing; the archive has linux-headers-{name}" in said
+    found, output = named(project, "headers-missing", "headers-metapackage")
+    assert f"/lib/modules/{name}/build is missing; the archive has linux-headers-{name}" in output
     cure(machine.run, found["headers-metapackage"], "sudo apt-get install linux-headers-amd64")
-    code, found, said = doctor(project, "--fix")
-    assert (code in (0, 5), found) == (True, {}), said  # 5: not as locked
+    code, found, output = doctor(project, "--fix")
+    assert (code in (0, 5), found) == (True, {}), output  # 5: not as locked
 
 
 def test_a_module_that_is_there_for_another_kernel_is_built_for_this_one(
@@ -128,10 +128,10 @@ def test_a_module_that_is_there_for_another_kernel_is_built_for_this_one(
         f"rm -r /var/lib/dkms/nvidia-current/{VERSION}/{name} /sys/module/nvidia\n"
         f"rm -f /var/lib/dkms/nvidia-current/kernel-{name}-x86_64\n"
     )
-    code, found, said = doctor(project)
-    assert code == 5, said
-    assert "driver-gone-after-kernel" in found, said
-    assert f"/lib/modules/{name} has no NVIDIA module, /lib/modules/{OTHER} has one" in said
+    code, found, output = doctor(project)
+    assert code == 5, output
+    assert "driver-gone-after-kernel" in found, output
+    assert f"/lib/modules/{name} has no NVIDIA module, /lib/modules/{OTHER} has one" in output
     fixed(project)
     machine.run(f"rm -r /lib/modules/{OTHER}; test -e /sys/module/nvidia/version")
     healthy(project)
@@ -148,8 +148,8 @@ def test_a_build_that_failed_is_named_with_the_compilers_line(
         f"dkms add -m nvidia-current -v {VERSION} >/dev/null 2>&1 || true\n"
         f"! dkms build -m nvidia-current -v {VERSION} -k {name} >/dev/null 2>&1\n"
     )
-    found, said = named(project, "dkms-failed")
-    assert "error: #error made for the test" in said
+    found, output = named(project, "dkms-failed")
+    assert "error: #error made for the test" in output
     machine.run(f"cp /root/module.c {source}")
     cure(machine.run, found["dkms-failed"], "sudo dkms autoinstall")
     healthy(project)
@@ -168,15 +168,15 @@ def test_a_preference_for_all_of_nvidias_repository_is_outdone_by_pins(
         "printf 'Package: *\\nPin: release l=NVIDIA CUDA\\nPin-Priority: 600\\n' "
         "> /etc/apt/preferences.d/cuda-repository-pin-600\n"
     )
-    code, found, said = doctor(project)
-    assert code == 5, said
-    assert "cuda-repo-pin" in found, said
-    assert "/etc/apt/preferences.d/cuda-repository-pin-600 gives" in said
-    code, found, said = doctor(project, "--fix")
-    assert "cuda-repo-pin" not in found, said
+    code, found, output = doctor(project)
+    assert code == 5, output
+    assert "cuda-repo-pin" in found, output
+    assert "/etc/apt/preferences.d/cuda-repository-pin-600 gives" in output
+    code, found, output = doctor(project, "--fix")
+    assert "cuda-repo-pin" not in found, output
     assert machine.run("ls /etc/apt/preferences.d").split() == ["cuda-repository-pin-600", *pins]
     # that repository's key is not here, which is another case, and cured by hand
-    assert set(found) <= {"key-missing"}, said
+    assert set(found) <= {"key-missing"}, output
     machine.run("rm /etc/apt/sources.list.d/cuda.list")
     healthy(project)
 
@@ -186,8 +186,8 @@ def test_devices_that_systemd_does_not_find_are_linked(
 ) -> None:
     machine.run(package("nvidia-container-toolkit", "1.17.8-1"))
     machine.run("mknod /dev/nvidia-uvm c 510 0; mkdir -p /dev/char; ! test -e /dev/char/510:0")
-    _found, said = named(project, "containers-lose-gpus")
-    assert "/dev/nvidia-uvm has no /dev/char/510:0, and the container toolkit is 1.17.8" in said
-    code, found, said = doctor(project, "--fix")
-    assert (code in (0, 5), found) == (True, {}), said  # 5: not as locked
+    _found, output = named(project, "containers-lose-gpus")
+    assert "/dev/nvidia-uvm has no /dev/char/510:0, and the container toolkit is 1.17.8" in output
+    code, found, output = doctor(project, "--fix")
+    assert (code in (0, 5), found) == (True, {}), output  # 5: not as locked
     assert machine.run("readlink -f /dev/char/510:0").strip() == "/dev/nvidia-uvm"

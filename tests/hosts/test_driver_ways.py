@@ -179,8 +179,8 @@ def test_another_file_is_reported_before_anything_is_touched(host: Host) -> None
         assert "an HTML page came instead" in host.refused(row)
     finally:
         host.site.web.instead.clear()
-    said = host.refused(row, nvidia_driver_runfile_url=host.site.url + "/absent.run")
-    assert "could not be fetched" in said
+    message = host.refused(row, nvidia_driver_runfile_url=host.site.url + "/absent.run")
+    assert "could not be fetched" in message
     assert host.ask("ls /usr/bin/nvidia-* /var/tmp/provision-* 2>/dev/null | wc -l") == "0"
 
 
@@ -200,9 +200,9 @@ def test_the_run_file_and_the_next_branch_and_back(host: Host) -> None:
 
 def test_canonicals_packages_take_the_run_files_place_only_when_told(host: Host) -> None:
     row = host.server("470")
-    said = host.refused(row)
-    assert "nvidia-uninstall removes it" in said
-    assert 'nvidia_driver_switch to "switch"' in said
+    message = host.refused(row)
+    assert "nvidia-uninstall removes it" in message
+    assert 'nvidia_driver_switch to "switch"' in message
     host.becomes(row, nvidia_driver_switch="switch")
     host.ask("test ! -e /usr/bin/nvidia-uninstall && test ! -e /var/lib/nvidia")
 
@@ -230,9 +230,9 @@ def test_a_repository_that_is_signed_wrong_is_reported_and_taken_away(host: Host
     host.site.spoil("wrong-key")
     try:
         host.ask("rm /etc/apt/sources.list.d/provision-nvidia-driver-repository.sources")
-        said = host.refused(host.network("470"))
-        assert "apt cannot use NVIDIA's repository" in said
-        assert "NO_PUBKEY" in said
+        message = host.refused(host.network("470"))
+        assert "apt cannot use NVIDIA's repository" in message
+        assert "NO_PUBKEY" in message
         host.ask("! ls /etc/apt/sources.list.d/ | grep repository; apt-get update")
     finally:
         host.site.spoil("none")

@@ -68,13 +68,13 @@ def test_there_is_a_word_for_every_example() -> None:
 @pytest.mark.parametrize("name", examples.NAMES)
 def test_a_script_runs(spine: Project, name: str) -> None:
     file = f"{name}.py"
-    said = run(spine, f"cat > {file} && {PYTHON} {file}", printed(name))
-    assert re.search(SAYS[name], said, re.MULTILINE), said
-    assert WITHOUT.search(said), said
+    output = run(spine, f"cat > {file} && {PYTHON} {file}", printed(name))
+    assert re.search(SAYS[name], output, re.MULTILINE), output
+    assert WITHOUT.search(output), output
 
 
 @pytest.mark.parametrize("name", examples.NAMES)
 def test_a_notebook_runs(spine: Project, name: str) -> None:
-    said = run(spine, f"{PYTHON} -c {shlex.quote(CELLS)}", printed(name, "--notebook"))
-    assert re.search(SAYS[name], said, re.MULTILINE), said
-    assert WITHOUT.search(said), said
+    output = run(spine, f"{PYTHON} -c {shlex.quote(CELLS)}", printed(name, "--notebook"))
+    assert re.search(SAYS[name], output, re.MULTILINE), output
+    assert WITHOUT.search(output), output

@@ -75,8 +75,8 @@ def test_a_canary_that_fails_its_proof_leaves_the_other_five_untouched(fleet: Pr
     before = traces(fleet)
     # Of a bare host the environment alone is set up, and then all is to be proven.
     done = apply(fleet, "--tags", "gpu_env,verify", "-e", f"gpu_canary={CANARY}")
-    said = " ".join((done.stdout + done.stderr).split())
-    assert done.returncode == 6, said
+    output = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 6, output
     after = traces(fleet)
     assert {name: after[name] for name in OTHERS} == {name: before[name] for name in OTHERS}
     assert after[CANARY] != before[CANARY]
@@ -85,8 +85,8 @@ def test_a_canary_that_fails_its_proof_leaves_the_other_five_untouched(fleet: Pr
     assert report["hosts"][CANARY]["failure"]["phase"] == "verify"
     assert report["not_begun"]["hosts"] == OTHERS
     message = f"Not begun, and untouched: {', '.join(OTHERS)}; a batch before them is not proven"
-    assert f"{message} ({CANARY})" in said
-    assert "there is no TensorFlow" in said
+    assert f"{message} ({CANARY})" in output
+    assert "there is no TensorFlow" in output
 
 
 def test_a_proven_canary_is_followed_by_the_batches(fleet: Project) -> None:

@@ -103,13 +103,13 @@ class WebSocket:
     def __init__(self, connection: socket.socket, path: str, cookies: list[str]) -> None:
         self.connection = connection
         key = base64.b64encode(os.urandom(16)).decode()
-        said = (
+        request = (
             f"GET {path} HTTP/1.1\r\nHost: {NAME}\r\nOrigin: https://{NAME}\r\n"
             f"Cookie: {'; '.join(cookie.partition(';')[0] for cookie in cookies)}\r\n"
             f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
             "Sec-WebSocket-Version: 13\r\n\r\n"
         )
-        connection.sendall(said.encode())
+        connection.sendall(request.encode())
         head = b""
         while not head.endswith(b"\r\n\r\n"):
             byte = connection.recv(1)
@@ -268,9 +268,11 @@ def test_only_what_is_safe_today_is_spoken(doored: Doored) -> None:
 
 
 def test_the_authority_is_good_for_this_name_alone(doored: Doored) -> None:
-    said = doored.root("openssl", "x509", "-in", "/etc/gpu-front-door/ca.crt", "-noout", "-text")
-    assert f"DNS:{NAME}" in said
-    assert "X509v3 Name Constraints: critical" in said
+    certificate = doored.root(
+        "openssl", "x509", "-in", "/etc/gpu-front-door/ca.crt", "-noout", "-text"
+    )
+    assert f"DNS:{NAME}" in certificate
+    assert "X509v3 Name Constraints: critical" in certificate
     assert doored.get("/ca.crt")[1] == doored.root("cat", "/etc/gpu-front-door/ca.crt") + "\n"
 
 
@@ -492,9 +494,9 @@ def test_a_certificate_by_acme_is_planned_and_proven(doored: Doored) -> None:
     doored.say_door(**options)
     planned = doored.run_with("plan")
     assert planned.returncode == 5
-    said = " ".join(planned.stdout.split())
-    assert "certbot: none -> installed" in said
-    assert "changed: acme, given, tls" in said
+    output = " ".join(planned.stdout.split())
+    assert "certbot: none -> installed" in output
+    assert "changed: acme, given, tls" in output
     assert doored.proven()["components"].keys() == {"gpu_front_door"}
     assert set(doored.results("gpu_front_door").values()) == {"passed"}
     context = ssl.create_default_context(cadata=pebble.authority(doored.root))

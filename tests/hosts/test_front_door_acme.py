@@ -115,8 +115,8 @@ class Host:
     def refused(self, **options: Any) -> str:
         done = self.play(**options)
         assert done.returncode != 0, done.stdout[-6000:]
-        (said,) = re.findall(r'"msg": "(.*?)"\s*\}', done.stdout, re.S)
-        return str(json.loads(f'"{said}"'))
+        (message,) = re.findall(r'"msg": "(.*?)"\s*\}', done.stdout, re.S)
+        return str(json.loads(f'"{message}"'))
 
     def plan(self, **options: Any) -> Any:
         wished = self.words(**options)
@@ -141,8 +141,8 @@ class Host:
 
     def serial(self) -> str:
         """That of the certificate that certbot has."""
-        said = self.root(f"openssl x509 -in {LINEAGE}/cert.pem -noout -serial")
-        return said.partition("=")[2]
+        output = self.root(f"openssl x509 -in {LINEAGE}/cert.pem -noout -serial")
+        return output.partition("=")[2]
 
     def issued(self) -> int:
         """How many certificates pebble has issued."""
@@ -194,10 +194,10 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 def test_a_bare_host_is_left_without_half_a_door(host: Host) -> None:
     """Nobody's DNS knows that name."""
-    said = host.refused(gpu_front_door_name="nowhere.example.org")
-    assert f"certbot gets no certificate for nowhere.example.org from {DIRECTORY}: " in said
-    assert "Hint: the name has to lead to this host in the DNS" in said
-    assert len(said) < 900
+    message = host.refused(gpu_front_door_name="nowhere.example.org")
+    assert f"certbot gets no certificate for nowhere.example.org from {DIRECTORY}: " in message
+    assert "Hint: the name has to lead to this host in the DNS" in message
+    assert len(message) < 900
     assert host.root("dpkg-query -W python3-apt 2>/dev/null || true") == ""
     assert not host.open_ports() & {80, 443}
     assert (
@@ -210,8 +210,10 @@ def test_without_a_word_on_the_terms_nobody_is_asked(host: Host) -> None:
 
 
 def test_a_ca_that_the_host_does_not_know_is_said(host: Host) -> None:
-    said = host.refused(gpu_front_door_acme_ca="")
-    assert said.strip().endswith("is of a CA that this host does not know: gpu_front_door_acme_ca.")
+    message = host.refused(gpu_front_door_acme_ca="")
+    assert message.strip().endswith(
+        "is of a CA that this host does not know: gpu_front_door_acme_ca."
+    )
 
 
 def test_from_bare_to_a_certificate_that_was_issued(host: Host) -> None:
@@ -258,8 +260,8 @@ def test_what_certbots_timer_renews_nginx_serves(host: Host) -> None:
 
 def test_a_server_that_says_no_leaves_the_door_that_is_there(host: Host) -> None:
     before, runs = host.root(PICTURE), host.nginx()
-    said = host.refused(gpu_front_door_name="nowhere.example.org", gpu_front_door_redirect=True)
-    assert "Hint: the name has to lead to this host" in said
+    message = host.refused(gpu_front_door_name="nowhere.example.org", gpu_front_door_redirect=True)
+    assert "Hint: the name has to lead to this host" in message
     assert host.root(PICTURE) == before
     assert host.shown() == host.serial()
     assert host.nginx() == runs

@@ -29,9 +29,9 @@ class Host:
 
     def run(self, command: str, *, stdin: str = "", rc: int = 0) -> str:
         done = as_root(self.lab, command, stdin, timeout=900)
-        said = done.stdout + done.stderr
-        assert done.returncode == rc, f"{command}: {done.returncode}\n{said}"
-        return said
+        output = done.stdout + done.stderr
+        assert done.returncode == rc, f"{command}: {done.returncode}\n{output}"
+        return output
 
     def write(self, path: str, text: str) -> None:
         self.run(f"cat > {shlex.quote(path)}", stdin=text)
@@ -131,8 +131,8 @@ def test_the_run_file_installs_and_goes(host: Host, site: Site) -> None:
     assert str(older["sha256"]) in host.run("sha256sum /root/470.run")
     assert "integrity... OK" in host.run("sh /root/470.run --check")
     # Everything for the module, and no kernel to build it for: refused, and nothing is left.
-    said = host.run("sh /root/470.run --silent --dkms --no-questions", rc=1)
-    assert "kernel source tree" in said or "development tool" in said
+    output = host.run("sh /root/470.run --silent --dkms --no-questions", rc=1)
+    assert "kernel source tree" in output or "development tool" in output
     host.run("test ! -e /usr/bin/nvidia-smi && test ! -e /var/lib/nvidia")
     quiet = "--silent --no-questions --ui=none --no-kernel-module"
     assert "(version: 470.256.02) is now complete" in host.run(f"sh /root/470.run {quiet}")
@@ -153,8 +153,8 @@ def test_the_run_file_refuses_beside_packages(host: Host) -> None:
     """Also both branches of NVIDIA's packages: one takes the other's place."""
     host.install("nvidia-utils-470", "libnvidia-compute-470", "nvidia-compute-utils-470")
     assert "Tesla T4" in host.run("nvidia-smi")
-    said = host.run("sh /root/470.run --silent --no-kernel-module", rc=1)
-    assert "alternate driver installation" in said
+    output = host.run("sh /root/470.run --silent --no-kernel-module", rc=1)
+    assert "alternate driver installation" in output
     host.install("nvidia-utils-535", "libnvidia-compute-535", "nvidia-compute-utils-535")
     assert "libcuda.so.470" not in host.run("ls /usr/lib/x86_64-linux-gnu")
     assert "NVIDIA-SMI 535.261.03" in host.run("nvidia-smi")

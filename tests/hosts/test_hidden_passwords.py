@@ -89,17 +89,17 @@ def watched(host: Project, *arguments: str) -> tuple[int, str]:
     host.ssh(HOST, "pkill -x -f 'python3 /tmp/spy.py 280' || true")
     spied = host.ssh(HOST, "cat /tmp/spied")
     assert spied == "", spied[:2000]
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     reports = {
         path: path.read_text("utf-8", "replace")
         for path in (host.path / "report").rglob("*")
         if path.is_file()
     }
-    for line in (said + "\n".join(reports.values())).splitlines():
+    for line in (output + "\n".join(reports.values())).splitlines():
         assert "s3cr3t" not in line, line[:600]
     latest = (host.path / "report" / "latest").resolve()
-    said += "".join(reports[path] for path in sorted(reports) if latest in path.parents)
-    return done.returncode, said
+    output += "".join(reports[path] for path in sorted(reports) if latest in path.parents)
+    return done.returncode, output
 
 
 def test_apt_has_the_password_of_a_mirror_and_nobody_else(host: Project) -> None:
@@ -107,8 +107,8 @@ def test_apt_has_the_password_of_a_mirror_and_nobody_else(host: Project) -> None
     options = host.path / "lab" / "host_vars" / f"{HOST}.yml"
     options.parent.mkdir(exist_ok=True)
     options.write_text(f"nvidia_driver_mirror: '{LOGIN}/debian/'\n", "utf-8")
-    code, said = watched(host, "--tags", "nvidia_driver", "-e", "gpu_verify=never")
-    assert code == 0, said[-3000:]
+    code, output = watched(host, "--tags", "nvidia_driver", "-e", "gpu_verify=never")
+    assert code == 0, output[-3000:]
     files = host.ssh(HOST, "sudo stat -c '%a %U %n' /etc/apt/auth.conf.d/provision-*")
     assert files.split() == ["600", "root", "/etc/apt/auth.conf.d/provision-nvidia-driver.conf"]
     assert "URIs: http://127.0.0.1:8099/debian/" in host.ssh(
@@ -130,14 +130,14 @@ def test_a_deleted_password_file_is_drift_that_one_run_cures(host: Project) -> N
     scope = ("--tags", "nvidia_driver", "-e", "gpu_verify=never")
     for damage in (f"rm {path}", f"chmod 644 {path}"):
         host.ssh(HOST, f"sudo {damage}")
-        code, said = watched(host, "--check", *scope)
-        assert (code, path in said) == (0, True), said[-3000:]
-        code, said = watched(host, *scope)
-        assert code == 0, said[-3000:]
+        code, output = watched(host, "--check", *scope)
+        assert (code, path in output) == (0, True), output[-3000:]
+        code, output = watched(host, *scope)
+        assert code == 0, output[-3000:]
         assert host.ssh(HOST, f"sudo stat -c '%a %U' {path}").split() == ["600", "root"]
         host.ssh(HOST, "sudo apt-get -qq -oAPT::Update::Error-Mode=any update")
-        code, said = watched(host, "--check", *scope)
-        assert (code, path in said) == (0, False), said[-3000:]
+        code, output = watched(host, "--check", *scope)
+        assert (code, path in output) == (0, False), output[-3000:]
 
 
 def test_a_password_of_the_hosts_own_source_is_not_copied(host: Project) -> None:
@@ -151,8 +151,8 @@ def test_a_password_of_the_hosts_own_source_is_not_copied(host: Project) -> None
         f" echo 'deb {LOGIN}/debian bullseye main' | sudo tee sources.list >/dev/null;"
         " sudo chmod 600 sources.list",
     )
-    code, said = watched(host, "--tags", "nvidia_driver", "-e", "gpu_verify=never")
-    assert code == 0, said[-3000:]
+    code, output = watched(host, "--tags", "nvidia_driver", "-e", "gpu_verify=never")
+    assert code == 0, output[-3000:]
     text = host.ssh(HOST, "cat /etc/apt/sources.list.d/provision-debian-nonfree.sources")
     assert "URIs: http://127.0.0.1:8099/debian\n" in text
     # apt goes there with the login that the host's own entry has.
@@ -169,11 +169,11 @@ def test_downloads_of_cudnn_and_wheels_show_none(host: Project) -> None:
         f"tensorflow_index_url: '{LOGIN}/simple'\n",
         "utf-8",
     )
-    code, said = watched(host, "--tags", "cudnn")
+    code, output = watched(host, "--tags", "cudnn")
     assert code != 0
     # 403 or 404, as the archive behind the mirror says it.
-    assert "127.0.0.1:8099/cudnn.tgz: HTTP Error 40" in said, said[-3000:]
-    code, said = watched(host, "--tags", "tensorflow")
+    assert "127.0.0.1:8099/cudnn.tgz: HTTP Error 40" in output, output[-3000:]
+    code, output = watched(host, "--tags", "tensorflow")
     assert code != 0
-    assert "TensorFlow 2.9.3 was not installed" in said, said[-3000:]
-    assert "401" not in said.rpartition("was not installed")[2][:400]
+    assert "TensorFlow 2.9.3 was not installed" in output, output[-3000:]
+    assert "401" not in output.rpartition("was not installed")[2][:400]

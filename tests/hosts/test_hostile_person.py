@@ -104,9 +104,9 @@ def test_nobody_takes_the_place_of_a_jupyter_that_is_away(door: Doored) -> None:
     door.root("systemctl", "stop", "gpu-workspace@ada")
     try:
         for _time in range(2):
-            said = as_uid(door, 1000, BIND).split("; ")
-            assert said[0] == "Address already in use"
-            assert said[2:] == ["Address already in use", "Permission denied"]
+            answers = as_uid(door, 1000, BIND).split("; ")
+            assert answers[0] == "Address already in use"
+            assert answers[2:] == ["Address already in use", "Permission denied"]
             assert door.get("/ada/api/status", TOKEN)[0] == 502
             # However often it is asked, systemd does not let go of it.
             assert as_uid(door, 1000, FLOOD) == "done"

@@ -49,8 +49,8 @@ def send(host: Project, name: str, path: str) -> None:
 
 
 def manifest(host: Project, what: str) -> list[str]:
-    said = host.ssh(HOST, f"sudo python3 -I /var/lib/hostile_manifest.py {what} {MANIFEST}")
-    lines = [line for line in json.loads(said) if not line.startswith(OTHERS)]
+    output = host.ssh(HOST, f"sudo python3 -I /var/lib/hostile_manifest.py {what} {MANIFEST}")
+    lines = [line for line in json.loads(output) if not line.startswith(OTHERS)]
     return sorted({NOISE.sub("N", re.sub(r": other .*", ": other", line)) for line in lines})
 
 
@@ -111,8 +111,8 @@ def test_nothing_that_a_user_does_changes_what_a_run_does(host: Project) -> None
         ("secret", "the run's secret was read"),
         ("lock", "a lock of root's was taken"),
     ):
-        said = host.ssh(HOST, f"sudo cat {PLACE}/{name} 2>/dev/null", check=False)
-        assert said == "", f"{meaning}: {said}"
+        output = host.ssh(HOST, f"sudo cat {PLACE}/{name} 2>/dev/null", check=False)
+        assert output == "", f"{meaning}: {output}"
     # What it did, it did all along, and nothing of its own was ended.
     for kind in ("plant", "home", "lock", "names", "read", "directories", "ports"):
         assert tried.get(kind, 0) >= 1, tried

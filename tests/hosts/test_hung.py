@@ -126,8 +126,8 @@ def test_three_of_fifty_hang_and_the_others_end(many: Many) -> None:
         "provision", "apply", "-i", str(many.inventory), "--tags", "gpu_env",
         "-e", f"gpu_look_timeout={LOOK_SECONDS}",
     )  # fmt: skip
-    said = " ".join((done.stdout + done.stderr).split())
-    assert done.returncode == 4, said
+    output = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 4, output
     assert time.monotonic() - begun < LONGEST
     hosts = many.project.report["hosts"]
     assert len(hosts) == HOSTS
@@ -135,14 +135,14 @@ def test_three_of_fifty_hang_and_the_others_end(many: Many) -> None:
     others = {name: entry for name, entry in hosts.items() if name not in HUNG}
     assert {name: entry["failure"] for name, entry in others.items() if entry["failure"]} == {}
     assert {entry["status"] for entry in others.values()} == {"drift"}
-    assert "47 drift" in said
+    assert "47 drift" in output
     statuses = {name: entry["status"] for name, entry in hosts.items() if name in HUNG}
     assert statuses == {SILENT: "unreachable", STOPS: "unreachable", HANGS: "failed"}
     # Each of the three with what to do, in the report and at the terminal.
-    assert "the ssh server there says nothing" in said
-    assert "the host stopped answering in the middle" in said
+    assert "the ssh server there says nothing" in output
+    assert "the host stopped answering in the middle" in output
     assert f"not done after {LOOK_SECONDS} s" in hosts[HANGS]["failure"]["message"]
-    assert "dmesg" in said
+    assert "dmesg" in output
     done = many.run("provision", "report")
     page = (many.project.path / "report" / "report.html").read_text("utf-8")
     for words in ("says nothing", "stopped answering in the middle", "not done after"):
@@ -161,8 +161,8 @@ def test_a_step_that_hangs_on_one_of_fifty_ends_by_its_time(hung: Project, tmp_p
             "-e", f"gpu_step_timeout={STEP_SECONDS}", "-e", f"gpu_look_timeout={LOOK_SECONDS}",
         )  # fmt: skip
         done = many.run(*command)
-        said = " ".join((done.stdout + done.stderr).split())
-        assert done.returncode == 4, said
+        output = " ".join((done.stdout + done.stderr).split())
+        assert done.returncode == 4, output
         hosts = hung.report["hosts"]
         others = {name: entry for name, entry in hosts.items() if name != SLOW}
         assert {name: entry["failure"] for name, entry in others.items() if entry["failure"]} == {}
@@ -172,7 +172,7 @@ def test_a_step_that_hangs_on_one_of_fifty_ends_by_its_time(hung: Project, tmp_p
         assert hosts[SLOW]["status"] == "failed"
         assert failure["task"].startswith("gpu_env : ")
         assert f"not done after {STEP_SECONDS} s" in failure["message"]
-        assert SLOW in said
+        assert SLOW in output
         # What it had begun there was ended with the run, and nothing holds the host any more.
         on_host(hung, f"! pgrep -f '^{SLEEP}'")
         on_host(hung, "test ! -s /var/lib/provision/run.lock")

@@ -104,8 +104,8 @@ def notebook_sees_the_gpus(made: Project, host: str) -> None:
         made.ssh(host, f"cat > {file} <<'END'\n{json.dumps(NOTEBOOK)}\nEND")
         made.ssh(host, f"{run} --inplace {file} 2>&1")
         (cell,) = json.loads(made.ssh(host, f"cat {file}"))["cells"]
-        said = "".join("".join(output.get("text", "")) for output in cell["outputs"])
-        assert said.splitlines()[-1] == "1.5.3 2", said
+        printed = "".join("".join(output.get("text", "")) for output in cell["outputs"])
+        assert printed.splitlines()[-1] == "1.5.3 2", printed
 
 
 @pytest.mark.slow

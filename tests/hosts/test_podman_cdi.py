@@ -110,8 +110,8 @@ def test_a_specification_that_cannot_be_made_is_reported_and_the_old_one_stays(h
     host.root(f"mv {toolkit_simulated.SIMULATED} /root/")
     done = host.play(NEW)
     assert done.returncode != 0
-    said = " ".join(done.stdout.replace("\\n", " ").split())
-    assert "There is no CDI specification for this driver: nvidia-ctk cdi generate says:" in said
+    output = " ".join(done.stdout.replace("\\n", " ").split())
+    assert "There is no CDI specification for this driver: nvidia-ctk cdi generate says:" in output
     assert host.root(f"cat {RUN}") == before
     host.root(f"mv /root/gpu-simulated {toolkit_simulated.SIMULATED}")
     host.becomes(NEW)

@@ -199,9 +199,9 @@ def test_tensorflow_goes_to_the_next_patch_and_back(host: Project) -> None:
     back = host.provision("rollback", HOST, "-i", "lab", *only)
     assert back.returncode == 0, back.stdout + back.stderr
     assert receipt(host)["after"]["tensorflow"] == "2.9.2"
-    said = host.ssh(HOST, "readlink /opt/tensorflow/current; ls /opt/tensorflow")
-    assert said.startswith("2.9.2-")
-    assert "2.9.3-" in said
+    output = host.ssh(HOST, "readlink /opt/tensorflow/current; ls /opt/tensorflow")
+    assert output.startswith("2.9.2-")
+    assert "2.9.3-" in output
 
     host.ssh(HOST, "sudo /opt/tensorflow/current/bin/pip install --quiet --no-deps tomli")
     gone = run(host, *ABSENT, tags="tensorflow")

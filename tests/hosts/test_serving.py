@@ -75,10 +75,10 @@ class Serving(Docked):
         """The inventory as somebody writes it."""
         folder = self.path / "lab" / "group_vars" / "gpu_hosts"
         folder.mkdir(parents=True, exist_ok=True)
-        said = {"gpu_servings": list(models), "gpu_serving_image": self.image}
+        variables = {"gpu_servings": list(models), "gpu_serving_image": self.image}
         if door:
-            said["gpu_front_door_name"] = door
-        (folder / "serving.yml").write_text(json.dumps(said), "utf-8")
+            variables["gpu_front_door_name"] = door
+        (folder / "serving.yml").write_text(json.dumps(variables), "utf-8")
 
     def version(self, *numbers: str) -> None:
         """Versions of the model, each put into its place when it is whole."""
@@ -93,8 +93,8 @@ class Serving(Docked):
 
     def asked(self, *requests: tuple[str, str, str]) -> list[tuple[int, str]]:
         """What the door answers to (path, bearer, body)."""
-        said = self.root("python3", "-c", ASK, NAME, stdin=json.dumps(requests))
-        return [(status, text) for status, text in json.loads(said)]
+        output = self.root("python3", "-c", ASK, NAME, stdin=json.dumps(requests))
+        return [(status, text) for status, text in json.loads(output)]
 
     def predicted(self, *numbers: float) -> list[float]:
         body = json.dumps({"instances": [numbers]})
@@ -116,8 +116,8 @@ class Serving(Docked):
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     with docked(tmp_path_factory.mktemp("serving"), "serving", Serving) as made:
         made.proven()
-        said = made.root("sh", "-c", serving_image.IMAGE, stdin=serving_image.SERVER.read_text())
-        made.image = said.split()[-1]
+        output = made.root("sh", "-c", serving_image.IMAGE, stdin=serving_image.SERVER.read_text())
+        made.image = output.split()[-1]
         made.version("2")
         made.root("sh", "-c", "mkdir /srv/tflite; printf lite > /srv/tflite/line.tflite")
         made.root("ln", "-s", "/etc/passwd", "/srv/tflite/secret.tflite")

@@ -136,8 +136,8 @@ def test_two_people_side_by_side_and_a_third_waits(slurm: Slurm) -> None:
 def test_a_job_of_several_workers(slurm: Slurm) -> None:
     words = "-W -N 3 --ntasks-per-node=1 --gres=gpu:1 -t 5 -D /tmp -o /tmp/many.out"
     slurm.as_person(CONTROLLER, "ada", f"sbatch {words} --wrap 'srun -l hostname'")
-    said = slurm.root(CONTROLLER, "cat /tmp/many.out")
-    assert sorted(re.findall(r"^\d: (slurm\d)$", said, re.M)) == HOSTS
+    output = slurm.root(CONTROLLER, "cat /tmp/many.out")
+    assert sorted(re.findall(r"^\d: (slurm\d)$", output, re.M)) == HOSTS
 
 
 def test_who_used_gpus_for_how_long(slurm: Slurm) -> None:
@@ -159,9 +159,9 @@ def test_changes_end_no_job_and_forget_no_node(slurm: Slurm) -> None:
     try:
         slurm.site("--limit", CONTROLLER)
         assert slurm.state(job) == "RUNNING"
-        said = slurm.root(THIRD, "scontrol show config | grep KillWait; sinfo -h -o %N")
-        assert "45 sec" in said
-        assert "slurm[1-3]" in said
+        output = slurm.root(THIRD, "scontrol show config | grep KillWait; sinfo -h -o %N")
+        assert "45 sec" in output
+        assert "slurm[1-3]" in output
         # A partition that a job is in can't go.
         slurm.say(slurm_partitions=[{"name": "other"}])
         done = slurm.site("--limit", CONTROLLER, code=2)

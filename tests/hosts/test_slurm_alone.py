@@ -25,9 +25,9 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_a_play_brings_a_cluster_and_the_next_changes_nothing(hosts: Cluster) -> None:
-    said = hosts.role_alone("slurm", **OPTIONS)
+    output = hosts.role_alone("slurm", **OPTIONS)
     for host in HOSTS:
-        assert f"{host} in the cluster gpu: idle, gpu:tesla_t4:2; a job saw" in said
+        assert f"{host} in the cluster gpu: idle, gpu:tesla_t4:2; a job saw" in output
     ran = hosts.as_person(HOSTS[1], "ada", "srun -N 2 --gres=gpu:1 hostname")
     assert sorted(ran.split()) == HOSTS
     again = hosts.role_alone("slurm", **OPTIONS)
@@ -36,7 +36,7 @@ def test_a_play_brings_a_cluster_and_the_next_changes_nothing(hosts: Cluster) ->
 
 def test_a_play_takes_it_away(hosts: Cluster) -> None:
     for unchanged in (0, len(HOSTS)):
-        said = hosts.role_alone("slurm", **{**OPTIONS, "slurm_state": "absent"})
-        assert said.count("changed=0") == unchanged, said[-9000:]
+        output = hosts.role_alone("slurm", **{**OPTIONS, "slurm_state": "absent"})
+        assert output.count("changed=0") == unchanged, output[-9000:]
     for host in HOSTS:
         assert "No such file" in hosts.root(host, "ls /usr/sbin/slurmd", check=False)

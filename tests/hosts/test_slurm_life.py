@@ -93,17 +93,17 @@ def is_whole(node: Cluster) -> bool:
 
 def test_a_host_whose_acceptance_fails_is_drained_and_comes_back(node: Cluster) -> None:
     sicken(node, lost="1")
-    code, said = accept(node)
-    assert code == 5, said
-    assert "gpu01: Slurm: drained" in said
+    code, output = accept(node)
+    assert code == 5, output
+    assert "gpu01: Slurm: drained" in output
     kind, reason = state(node)
     assert (kind, reason.startswith("provision: acceptance: GPU 1 ")) == ("drained", True), reason
     cure(node)
     # The quick check takes back its own drains alone.
     assert node.root(HOST, "/usr/local/sbin/gpu-slurm-health").strip() == "well"
     assert state(node)[0] == "drained"
-    code, said = accept(node)
-    assert (code, "gpu01: Slurm: taken back" in said) == (0, True), said
+    code, output = accept(node)
+    assert (code, "gpu01: Slurm: taken back" in output) == (0, True), output
     until(node, "idle")
 
 

@@ -63,11 +63,11 @@ def test_no_job_runs_on_a_controller_that_does_not_compute(slurm: Cluster) -> No
 def test_a_job_of_two_workers_trains_one_model(slurm: Cluster) -> None:
     for host in (CONTROLLER, *NODES):
         slurm.root(host, "cat > ~ada/train_slurm.py", stdin=examples.named("train_slurm").text)
-    said = slurm.as_person(
+    submitted = slurm.as_person(
         CONTROLLER, "ada", "timeout 900 sbatch --wait -o train.out train_slurm.py", check=False
     )
-    number = re.search(r"Submitted batch job (\d+)", said)
-    assert number, said
+    number = re.search(r"Submitted batch job (\d+)", submitted)
+    assert number, submitted
     # Slurm starts the script on the job's first node.
     output = slurm.root(NODES[0], "cat ~ada/train.out")
     accuracies = [

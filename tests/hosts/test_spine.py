@@ -125,10 +125,10 @@ def test_plan_of_converged_hosts_is_empty(spine: Project) -> None:
 )
 def test_nvcc_answers_wherever_people_call_it(spine: Project, command: str) -> None:
     """`ssh host nvcc`, a login shell, a systemd unit."""
-    said = spine.ssh("spine1", command)
-    assert "release 11.2" in said
+    output = spine.ssh("spine1", command)
+    assert "release 11.2" in output
     if "XLA_FLAGS" in command:
-        assert "--xla_gpu_cuda_data_dir=/usr/lib/cuda" in said
+        assert "--xla_gpu_cuda_data_dir=/usr/lib/cuda" in output
 
 
 def test_cron_has_the_environment(spine: Project) -> None:
@@ -137,13 +137,13 @@ def test_cron_has_the_environment(spine: Project) -> None:
         "spine1",
         "echo '* * * * * (echo $XLA_FLAGS; nvcc --version) > ~/cron.out 2>&1' | crontab -",
     )
-    said = spine.ssh(
+    output = spine.ssh(
         "spine1",
         "for i in $(seq 1 75); do [ -s ~/cron.out ] && break; sleep 1; done;"
         " sleep 1; crontab -r; cat ~/cron.out",
     )
-    assert "--xla_gpu_cuda_data_dir=/usr/lib/cuda" in said
-    assert "release 11.2" in said
+    assert "--xla_gpu_cuda_data_dir=/usr/lib/cuda" in output
+    assert "release 11.2" in output
 
 
 DAMAGE = {
@@ -244,7 +244,7 @@ def test_hosts_say_what_they_are(copied: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("variables", "words"),
     [
         ({"gpu_platform": "debian12"}, ["gpu_platform says debian12, and this host is debian 11"]),
         (
@@ -254,10 +254,10 @@ def test_hosts_say_what_they_are(copied: Project) -> None:
     ],
 )
 def test_a_host_that_is_another_than_was_said_is_refused(
-    copied: Project, said: dict[str, Any], words: list[str]
+    copied: Project, variables: dict[str, Any], words: list[str]
 ) -> None:
     """Said behind the lock's back, for the lock itself would refuse it: both are named."""
-    (copied.path / "said.yml").write_text(yaml.safe_dump(said), "utf-8")
+    (copied.path / "said.yml").write_text(yaml.safe_dump(variables), "utf-8")
     done = copied.playbook("-e", "@said.yml")
     assert done.returncode != 0
     for word in words:

@@ -54,22 +54,22 @@ def test_a_strangers_package_is_not_removed_for_the_stack(host: Project) -> None
     package(host, "somebodys-solver", "1.0", "Conflicts: nvidia-smi, libcublas11\\n")
 
     # Bare: apt's lists do not know the driver yet, so the role asks before it installs.
-    code, said = apply(host, "--tags", "nvidia_driver")
-    assert code == 4, said
-    assert "apt would remove somebodys-solver" in said, said
-    assert "conflicts: nvidia-smi" in said, said
+    code, output = apply(host, "--tags", "nvidia_driver")
+    assert code == 4, output
+    assert "apt would remove somebodys-solver" in output, output
+    assert "conflicts: nvidia-smi" in output, output
     assert state_of(host, "somebodys-solver") == "ii 1.0"
     assert not state_of(host, "libcuda1").startswith("ii"), "something was installed"
 
     # Now they know it, and the plan is refused before anything is touched.
     for tags in ("nvidia_driver", "cuda"):
-        code, said = apply(host, "--tags", tags)
-        assert code == 4, said
+        code, output = apply(host, "--tags", tags)
+        assert code == 4, output
         assert [blocker["id"] for blocker in host.entry(HOST)["blockers"]] == [
             "unplanned-removal"
-        ], said
-        assert "somebodys-solver 1.0 (conflicts with" in said, said
-        assert "apt-get remove somebodys-solver" in said, said
+        ], output
+        assert "somebodys-solver 1.0 (conflicts with" in output, output
+        assert "apt-get remove somebodys-solver" in output, output
     assert "apt would remove somebodys-solver" in alone(host, "cuda")
     assert state_of(host, "somebodys-solver") == "ii 1.0"
     host.ssh(HOST, "sudo dpkg --purge somebodys-solver")
@@ -93,9 +93,9 @@ def test_a_half_installed_driver_of_another_version_is_finished_by_one_run(host:
     host.ssh(HOST, f"echo 'deb http://127.0.0.1:9/debian somewhere main' | sudo tee {source}")
     # A run asks the sources only where apt's lists do not have the versions.
     host.ssh(HOST, "sudo rm -rf /var/lib/apt/lists/*")
-    code, said = apply(host, "--tags", "nvidia_driver", "-e", "gpu_verify=never")
-    assert code == 0, said
-    assert "it will be finished first" in said, said
+    code, output = apply(host, "--tags", "nvidia_driver", "-e", "gpu_verify=never")
+    assert code == 0, output
+    assert "it will be finished first" in output, output
     assert state_of(host, "libcuda1") == "hi 470.256.02-2"
     assert host.ssh(HOST, "dpkg --audit") == ""
     notes = [warning["message"] for warning in host.entry(HOST)["warnings"]]
@@ -125,8 +125,8 @@ def test_a_needed_source_that_fails_is_named_by_file_and_line(host: Project) -> 
         " && sudo sed -i 's#http[^ ]*debian.org#http://127.0.0.1:9#' /etc/apt/sources.list"
         " && sudo rm -rf /etc/apt/sources.list.d/provision* /var/lib/apt/lists/*",
     )
-    code, said = apply(host, "--tags", "nvidia_driver")
+    code, output = apply(host, "--tags", "nvidia_driver")
     host.ssh(HOST, "sudo rm -rf /etc/apt && sudo mv /root/apt /etc/apt")
-    assert code == 4, said
-    assert "/etc/apt/sources.list:1" in said, said
-    assert "The driver was not touched" in said, said
+    assert code == 4, output
+    assert "/etc/apt/sources.list:1" in output, output
+    assert "The driver was not touched" in output, output

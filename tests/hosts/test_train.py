@@ -104,10 +104,10 @@ class Job:
         pid = self.state(worker).get("pid")
         if not pid:
             return False
-        said = self.project.ssh(
+        output = self.project.ssh(
             self.hosts[worker], f"kill -{signal} {pid} && echo done", check=False
         )
-        return "done" in said
+        return "done" in output
 
 
 def start(

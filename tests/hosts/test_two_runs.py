@@ -60,10 +60,10 @@ def test_the_second_run_says_who_is_at_work_and_touches_nothing(bare: Project) -
         assert kill_tree(first.pid), "it had no workers"
         first.communicate()
 
-    said = " ".join((second.stdout + second.stderr).split())
-    assert second.returncode == 4, said
-    assert "another run is at work on this host" in said
-    assert f"(pid {first.pid})" in said
+    output = " ".join((second.stdout + second.stderr).split())
+    assert second.returncode == 4, output
+    assert "another run is at work on this host" in output
+    assert f"(pid {first.pid})" in output
     entry = other.entry(HOST)
     assert entry["status"] == "blocked"
     assert [blocker["id"] for blocker in entry["blockers"]] == ["run-in-progress"]

@@ -43,13 +43,13 @@ def test_nvidias_network_repository(ubuntu: Ubuntu) -> None:
     ubuntu.proven()
     assert "release 11.2" in ubuntu.ssh("focal1", "/usr/local/cuda/bin/nvcc --version")
     ubuntu.root("mkdir -p /usr/local/cuda-12.9/bin && cp /bin/false /usr/local/cuda-12.9/bin/nvcc")
-    said = ubuntu.ssh("focal1", f"bash -lc {shlex.quote(ACTIVATED)}").splitlines()
-    assert said == [
+    output = ubuntu.ssh("focal1", f"bash -lc {shlex.quote(ACTIVATED)}").splitlines()
+    assert output == [
         "/usr/local/cuda-11.2/bin/nvcc",
         "2 GPUs",
         "XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda-11.2",
         "as before",
-    ], said
+    ], output
     ubuntu.root("rm -r /usr/local/cuda-12.9")
     activate = "/opt/tensorflow/current/bin/activate"
     ubuntu.root(f"sed -i '/^_PROVISION_CUDA=/s/11.2/10.1/' {activate}")

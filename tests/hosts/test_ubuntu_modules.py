@@ -97,7 +97,7 @@ def test_modules_of_a_newer_driver_are_left_alone(host: Ubuntu) -> None:
     host.archive.publish()
     host.ssh(f"sudo rm /lib/modules/{KERNEL}/kernel/nvidia-470srv/nvidia.ko")
     run = Run(host.folder)
-    said = " ".join(run.text.split())
+    output = " ".join(run.text.split())
     assert run.rc == 2, run.text[-4000:]
-    assert f"There is no signed module of driver {VERSION} for kernel {KERNEL}" in said
-    assert "driver_modules: dkms" in said
+    assert f"There is no signed module of driver {VERSION} for kernel {KERNEL}" in output
+    assert "driver_modules: dkms" in output

@@ -152,10 +152,10 @@ def test_m1_a_program_that_begins_during_a_repair_goes_on(host: Project) -> None
     run = start(host)
     wait_for_pip(host, run)
     pid = begin_job(host)
-    said = run.communicate()[0]
-    assert run.returncode == 4, said
-    assert f"is in use by pid {pid} (python)" in said
-    assert "The version in use before is still the current one" in said
+    output = run.communicate()[0]
+    assert run.returncode == 4, output
+    assert f"is in use by pid {pid} (python)" in output
+    assert "The version in use before is still the current one" in output
     assert entries(host) == before
     end_job(host, pid)
 

@@ -204,10 +204,10 @@ def test_a_module_that_does_not_build_leaves_the_old_kernel_usable(machine: Kern
     )
     run = Run(machine.folder)
     machine.ssh(f"sudo cp /root/Makefile {headers}")
-    said = " ".join(run.text.split())
+    output = " ".join(run.text.split())
     assert run.rc == 2, run.text[-3000:]
-    assert "this kernel is of another compiler" in said, run.text[-3000:]
-    assert machine.old in said
+    assert "this kernel is of another compiler" in output, run.text[-3000:]
+    assert machine.old in output
     assert machine.modules() == {machine.old: VERSION, machine.new: ""}
     machine.boot(machine.old)
     assert "NVRM: No NVIDIA" in machine.tried()
@@ -226,6 +226,6 @@ def test_headers_that_the_archive_no_longer_has_stop_the_run_and_are_named(
     assert [
         change for change in changes if change.startswith(f"module for kernel {machine.new}")
     ], changes
-    (said,) = [blocker for blocker in blockers if blocker.startswith("headers: ")]
-    assert f"the headers of kernel {machine.new} are neither installed nor in the archive" in said
+    (reason,) = [blocker for blocker in blockers if blocker.startswith("headers: ")]
+    assert f"the headers of kernel {machine.new} are neither installed nor in the archive" in reason
     assert machine.modules()[machine.old] == VERSION

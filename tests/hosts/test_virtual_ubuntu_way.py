@@ -92,14 +92,14 @@ def test_hwes_metapackage_brings_the_booted_kernels_module_and_the_kernel_takes_
     """The lock names GA's, which would have brought another kernel's."""
     assert "enabled" in machine.ssh("mokutil --sb-state")
     assert "ID=ubuntu" in machine.ssh("cat /etc/os-release")
-    run, said = machine.run()
+    run, output = machine.run()
     assert run.rc == 0, run.text[-4000:]
     assert machine.archive.installed() == sorted([f"{STEM}-{HWE}", f"{STEM}-{machine.kernel}"])
     assert machine.ssh("/sbin/modinfo -F version nvidia") == VERSION
     assert machine.ssh("/sbin/modinfo -F signer nvidia") == "ours"
-    rc, said = machine.load()
-    assert rc == 0, said
-    assert "stand-in for nvidia" in said
+    rc, output = machine.load()
+    assert rc == 0, output
+    assert "stand-in for nvidia" in output
     assert machine.ssh("cat /sys/module/nvidia/version") == VERSION
     again, _ = machine.run()
     assert "changed=0" in again.text, again.text[-4000:]
@@ -119,8 +119,8 @@ def test_a_booted_kernel_that_the_metapackage_left_behind_gets_its_own_package(
     run, _ = machine.run()
     assert run.rc == 0, run.text[-4000:]
     assert f"{STEM}-{machine.kernel}" in machine.archive.installed()
-    rc, said = machine.load()
-    assert rc == 0, said
+    rc, output = machine.load()
+    assert rc == 0, output
 
 
 def test_a_module_that_a_stranger_signed_is_refused_by_the_kernel_and_named_by_the_run(
@@ -129,22 +129,22 @@ def test_a_module_that_a_stranger_signed_is_refused_by_the_kernel_and_named_by_t
     machine.archive.modules("3", machine.signed["stranger"])
     machine.archive.publish()
     machine.ssh(f"sudo modprobe -r nvidia; sudo apt-get install -y -qq {STEM}-{machine.kernel}")
-    rc, said = machine.load()
+    rc, output = machine.load()
     assert rc != 0
-    assert "Key was rejected by service" in said, said
-    run, said = machine.run()
+    assert "Key was rejected by service" in output, output
+    run, output = machine.run()
     assert run.rc == 2, run.text[-4000:]
-    assert f"kernel {machine.kernel} will refuse the module" in said, run.text[-4000:]
-    assert '"stranger" signed it' in said.replace("\\", ""), run.text[-4000:]
-    assert "mokutil --import" in said
+    assert f"kernel {machine.kernel} will refuse the module" in output, run.text[-4000:]
+    assert '"stranger" signed it' in output.replace("\\", ""), run.text[-4000:]
+    assert "mokutil --import" in output
     # The archive has the right one again.
     machine.archive.modules("4", machine.signed["ours"])
     machine.archive.publish()
     machine.ssh(f"sudo apt-get install -y -qq {STEM}-{machine.kernel}")
     run, _ = machine.run()
     assert run.rc == 0, run.text[-4000:]
-    rc, said = machine.load()
-    assert rc == 0, said
+    rc, output = machine.load()
+    assert rc == 0, output
 
 
 def test_an_archive_without_a_module_for_the_kernel_stops_the_run_with_what_to_do(
@@ -153,7 +153,7 @@ def test_an_archive_without_a_module_for_the_kernel_stops_the_run_with_what_to_d
     del machine.archive.packages[f"{STEM}-{machine.kernel}"]
     machine.archive.publish()
     machine.ssh(f"sudo modprobe -r nvidia; sudo apt-get purge -y -qq {STEM}-{machine.kernel}")
-    run, said = machine.run()
+    run, output = machine.run()
     assert run.rc == 2, run.text[-4000:]
-    assert f"There is no signed module of driver {VERSION} for kernel {machine.kernel}" in said
-    assert "driver_modules: dkms" in said
+    assert f"There is no signed module of driver {VERSION} for kernel {machine.kernel}" in output
+    assert "driver_modules: dkms" in output

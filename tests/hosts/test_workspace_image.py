@@ -152,8 +152,8 @@ def test_a_notebook_run_by_the_workspaces_jupyter_lists_them(built: Built) -> No
     run = "cd && jupyter nbconvert --to notebook --execute --output out.ipynb gpus.ipynb"
     built.inside("bob", *person, run)
     done = json.loads(built.root("cat", "/srv/gpu-workspaces/bob/out.ipynb"))
-    said = [output for output in done["cells"][0]["outputs"] if output.get("name") == "stdout"]
-    assert ["".join(output["text"]).split() for output in said] == [["2"]]
+    outputs = [output for output in done["cells"][0]["outputs"] if output.get("name") == "stdout"]
+    assert ["".join(output["text"]).split() for output in outputs] == [["2"]]
 
 
 def test_tensorboard_shows_what_was_written(built: Built) -> None:
@@ -164,8 +164,8 @@ def test_tensorboard_shows_what_was_written(built: Built) -> None:
     while "first" not in built.fetched(f"{top}/data/runs"):
         assert time.time() < until, built.fetched(f"{top}/data/runs")
         time.sleep(2)
-    said = built.fetched(f"{top}/data/plugin/scalars/scalars?run=first&tag=loss")
-    assert json.loads(said.split(" ", 1)[1])[0][1:] == [1, 0.25]
+    output = built.fetched(f"{top}/data/plugin/scalars/scalars?run=first&tag=loss")
+    assert json.loads(output.split(" ", 1)[1])[0][1:] == [1, 0.25]
     assert built.fetched("http://127.0.0.1:8901/").startswith("404")
     # systemd holds the port, and docker publishes none.
     assert built.root("docker", "port", "gpu-workspace-ada") == ""
@@ -215,9 +215,9 @@ def test_a_build_that_fails_says_why_and_stops_nobody(built: Built) -> None:
     built.say(PEOPLE, gpu_workspace_packages=["openssh-server", "no-such-package"])
     refused = built.provision("apply", "-i", "lab")
     assert refused.returncode == 4, refused.stdout + refused.stderr
-    said = " ".join(refused.stdout.split())
-    assert "Unable to locate package no-such-package" in said
-    assert "Nobody's workspace was touched" in said
+    output = " ".join(refused.stdout.split())
+    assert "Unable to locate package no-such-package" in output
+    assert "Nobody's workspace was touched" in output
     assert (built.root("docker", "ps", "--quiet", "--no-trunc"), built.image()) == before
     # The run that failed is still owed its end; the image is the one of before.
     built.say(PEOPLE)
@@ -229,9 +229,9 @@ def test_another_lock_is_a_change_of_all_who_use_the_image(built: Built) -> None
     """Told by the plan, before anything is built or stopped."""
     hosts = built.path / "lab" / "hosts.yml"
     kept, lock = hosts.read_text("utf-8"), (built.path / "lock.yml").read_bytes()
-    said = yaml.safe_load(kept)
-    said["gpu_hosts"]["vars"]["gpu_stack"]["packages"] = ["jupyterlab", "matplotlib"]
-    hosts.write_text(yaml.safe_dump(said), "utf-8")
+    inventory = yaml.safe_load(kept)
+    inventory["gpu_hosts"]["vars"]["gpu_stack"]["packages"] = ["jupyterlab", "matplotlib"]
+    hosts.write_text(yaml.safe_dump(inventory), "utf-8")
     try:
         built.relock()
         planned = built.provision("plan", "-i", "lab")

@@ -118,8 +118,8 @@ class Shared(Docked):
     ) -> tuple[int, Any]:
         """What Jupyter answers on the host."""
         url = f"http://127.0.0.1:{port}{path}"
-        said = self.root("python3", "-c", ASK, method, url, token, body).split(" ", 1)
-        return int(said[0]), json.loads(said[1]) if len(said) > 1 and said[1].strip() else None
+        parts = self.root("python3", "-c", ASK, method, url, token, body).split(" ", 1)
+        return int(parts[0]), json.loads(parts[1]) if len(parts) > 1 and parts[1].strip() else None
 
     def containers(self) -> dict[str, str]:
         """{person: id} of the containers that run."""
@@ -201,12 +201,12 @@ def test_what_is_shared_can_be_read_and_not_written(shared: Shared) -> None:
 
 
 def test_she_comes_in_by_her_key_and_by_nothing_else(shared: Shared, tmp_path: Path) -> None:
-    said = shared.ssh_into(
+    done = shared.ssh_into(
         "id -un; id -u; pwd; command -v jupyter-notebook tmux; cat /data/all.txt"
     )
-    assert said.stdout.split() == [
+    assert done.stdout.split() == [
         *("eve", "1234", "/home/eve", "/usr/bin/jupyter-notebook", "/usr/bin/tmux", "shared")
-    ], said
+    ], done
     wrote = shared.ssh_into("echo by ssh > ~/ssh.txt")
     assert wrote.returncode == 0, wrote
     assert shared.root("cat", "/srv/gpu-workspaces/eve/ssh.txt") == "by ssh"
@@ -364,8 +364,8 @@ def test_who_comes_back_finds_what_was_left(shared: Shared) -> None:
     # The host's key is another one since hers was forgotten with her.
     (shared.path.parent / "known_workspaces").unlink()
     assert shared.ssh_into("cat ~/ssh.txt").stdout == "by ssh\n"
-    said = shared.ask(8803, "/eve/api/contents/kept.txt", shared.token("eve"))
-    assert said[1]["content"] == "hers"
+    answer = shared.ask(8803, "/eve/api/contents/kept.txt", shared.token("eve"))
+    assert answer[1]["content"] == "hers"
 
 
 def test_a_container_that_was_removed_comes_back(shared: Shared) -> None:

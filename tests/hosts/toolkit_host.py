@@ -107,8 +107,8 @@ class Host:
         before = self.root(PICTURE)
         done = self.play(version, **options)
         assert done.returncode != 0, done.stdout[-6000:]
-        said = " ".join(done.stdout.replace("\\n", " ").split())
-        assert [word for word in words if word not in said] == [], said[-3000:]
+        output = " ".join(done.stdout.replace("\\n", " ").split())
+        assert [word for word in words if word not in output] == [], output[-3000:]
         assert self.root(PICTURE) == before
 
     def plan_without(self, version: str) -> Any:

@@ -65,12 +65,12 @@ def test_the_project_is_the_home_of_its_run(project: Path, program: str, where: 
         check=False,
         timeout=300,
     )
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     # The wish is of the project's group_vars, the lock of its stacks/, the Python of playbook_dir.
     (host,) = json.loads(report.read_text("utf-8"))["hosts"].values()
-    assert host["status"] == "blocked", said
-    assert "the lock has no row for" in host["blockers"][0]["message"], said
+    assert host["status"] == "blocked", output
+    assert "the lock has no row for" in host["blockers"][0]["message"], output
     events = (project / "report" / "latest" / "events.jsonl").read_text("utf-8")
     assert '"task": "gpu_state : Look | Compare the host with the lock"' in events
-    assert "[WARNING]" not in said
+    assert "[WARNING]" not in output
     assert done.stdout.count("Report: ") == 1

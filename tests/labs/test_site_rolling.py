@@ -100,7 +100,7 @@ def test_the_canary_comes_first_and_alone(tree: Path) -> None:
 
 
 def test_after_a_bad_canary_nothing_is_begun_and_the_report_says_so(tree: Path) -> None:
-    code, steps, report, said = run(tree, gpu_canary="n4", bad="n4")
+    code, steps, report, output = run(tree, gpu_canary="n4", bad="n4")
     assert code == 2
     assert steps == ["n4"]
     assert report["not_begun"]["hosts"] == ["n1", "n2", "n3", "n5", "n6"]
@@ -108,7 +108,7 @@ def test_after_a_bad_canary_nothing_is_begun_and_the_report_says_so(tree: Path) 
         "Not begun, and untouched: n1, n2, n3, n5, n6; a batch before them is not proven (n4)"
     )
     assert report["not_begun"]["message"] == expected
-    assert expected in said
+    assert expected in output
 
 
 def test_a_batch_that_has_begun_is_brought_to_its_end(tree: Path) -> None:
@@ -134,10 +134,10 @@ def test_a_canary_may_be_a_number(tree: Path) -> None:
 @pytest.mark.parametrize("canary", ["n9", "web1", "gpu", "n1,n2", 0, "1", -1, ["n1"]])
 def test_a_canary_that_would_prove_nothing_is_refused(tree: Path, canary: Any) -> None:
     """The first host of this inventory has no wish: one alone, it would prove nothing."""
-    code, steps, _, said = run(tree, gpu_canary=canary)
+    code, steps, _, output = run(tree, gpu_canary=canary)
     assert code != 0
     assert steps == []
-    assert "it must name one host of this run" in said
+    assert "it must name one host of this run" in output
 
 
 def test_a_limit_that_leaves_the_canary_out_is_refused(tree: Path) -> None:

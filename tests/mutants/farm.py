@@ -262,7 +262,7 @@ class Farm:
         if pid:
             os.close(writer)
             return pid, reader
-        status, said = 3, "it ended early"
+        status, message = 3, "it ended early"
         try:
             os.close(reader)
             nothing = os.open(os.devnull, os.O_RDWR)
@@ -272,12 +272,12 @@ class Farm:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             with tempfile.TemporaryDirectory(dir=self.temporary) as temporary:
-                status, said = self.child(session, mutant, quick, temporary)
+                status, message = self.child(session, mutant, quick, temporary)
         except BaseException as error:
-            status, said = 3, repr(error)
+            status, message = 3, repr(error)
         finally:
             with contextlib.suppress(OSError):
-                os.write(writer, said.encode()[:4000])
+                os.write(writer, message.encode()[:4000])
             os._exit(status)
 
     def child(
@@ -305,13 +305,13 @@ class Farm:
         pid, status = os.wait()
         pipe = dict(children)[pid]
         with os.fdopen(pipe, "rb") as stream:
-            said = stream.read().decode()
+            message = stream.read().decode()
         if os.WIFSIGNALED(status):
             return pid, KILLED, f"it never ends ({signal.Signals(os.WTERMSIG(status)).name})"
         code = os.WEXITSTATUS(status)
         if code not in (ALIVE, KILLED, BROKEN):
-            raise RuntimeError(f"a fork broke: {said}")
-        return pid, code, said
+            raise RuntimeError(f"a fork broke: {message}")
+        return pid, code, message
 
 
 def tried(

@@ -57,7 +57,7 @@ def test_each_wrong_fact_turns_its_check_red_and_no_other(check: str) -> None:
     states = [state for state in check_states.states() if state.check == check]
     assert states
     wrong = {state.fact: check_states.judged(state) for state in states}
-    assert {fact: said for fact, said in wrong.items() if said} == {}
+    assert {fact: message for fact, message in wrong.items() if message} == {}
 
 
 # What a stack of the recorded host's kind is asked.
@@ -72,7 +72,7 @@ def test_so_it_does_on_the_host_as_it_was_recorded(check: str) -> None:
     states = [s for s in check_states.states() if s.check == check and not s.machine_only]
     assert states
     wrong = {state.fact: check_states.judged(state, check_states.proven) for state in states}
-    assert {fact: said for fact, said in wrong.items() if said} == {}
+    assert {fact: message for fact, message in wrong.items() if message} == {}
 
 
 def test_what_a_person_reads_of_a_red_check() -> None:
@@ -182,7 +182,7 @@ def test_the_bare_hosts_give_no_reason() -> None:
 @pytest.mark.parametrize("rule", [rule.id for rule in preflight.RULES])
 def test_each_state_trips_its_rule_at_its_boundary_and_no_other(rule: str) -> None:
     wrong = {s.fact: rule_states.judged(s) for s in rule_states.states() if s.rule == rule}
-    assert {fact: said for fact, said in wrong.items() if said} == {}
+    assert {fact: message for fact, message in wrong.items() if message} == {}
 
 
 def test_every_rule_has_a_state_on_either_side() -> None:

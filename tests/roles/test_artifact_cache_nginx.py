@@ -55,11 +55,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        said = {name.lower(): value for name, value in self.headers.items()}
-        self.server.asked.append((self.path, said, body))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.server.asked.append((self.path, headers, body))
         place = self.server.leads.get(self.path)
         data = b"" if place else b"of the server"
-        part = said.get("range", "").startswith("bytes=0-") and not place
+        part = headers.get("range", "").startswith("bytes=0-") and not place
         self.send_response(302 if place else 206 if part else 200)
         if place:
             self.send_header("Location", place)
@@ -139,8 +139,8 @@ class Cache:
             body = b"{}" if "Content-Length" in headers else None
             connection.request("GET", path, body, headers)
             answer = connection.getresponse()
-            said = {name.lower(): value for name, value in answer.getheaders()}
-            return answer.status, said, answer.read()
+            answered = {name.lower(): value for name, value in answer.getheaders()}
+            return answer.status, answered, answer.read()
         finally:
             connection.close()
 
@@ -177,7 +177,7 @@ def cache(tmp_path: Path, cache_site: Any) -> Iterator[Cache]:
 @pytest.mark.parametrize("path", ["/debian/InRelease", "/debian/a.deb", "/simple/numpy/"])
 def test_what_a_host_says_of_itself_is_not_passed_on(cache: Cache, path: str) -> None:
     """It is no part of the key: whoever asks first would choose what all others get."""
-    status, said, _ = cache.get(cache.top + path, **OF_A_HOST)
+    status, headers, _ = cache.get(cache.top + path, **OF_A_HOST)
     assert status in (200, 206), status
     ((asked, passed, body),) = cache.known.asked
     assert asked == path
@@ -186,7 +186,7 @@ def test_what_a_host_says_of_itself_is_not_passed_on(cache: Cache, path: str) ->
     assert passed["accept"] == ("text/html" if "simple" in path else "*/*")
     assert body == b""
     # Nor is one host given what the server said to another.
-    assert not {"set-cookie", "refresh"} & set(said)
+    assert not {"set-cookie", "refresh"} & set(headers)
     assert cache.get(cache.top + path)[2] == b"of the server"
 
 
@@ -194,7 +194,7 @@ def test_an_index_is_still_compared_with_the_servers(cache: Cache) -> None:
     cache.get(cache.top + "/debian/InRelease")
     time.sleep(2.1)
     cache.get(cache.top + "/debian/InRelease", **{"If-None-Match": '"of a host"'})
-    assert [said.get("if-none-match") for _, said, _ in cache.known.asked] == [None, '"one"']
+    assert [headers.get("if-none-match") for _, headers, _ in cache.known.asked] == [None, '"one"']
 
 
 def test_a_page_of_the_index_of_wheels_is_kept_for_this_lock(cache: Cache) -> None:
@@ -211,8 +211,8 @@ def test_who_is_led_within_what_the_lock_names_comes_through_the_cache(
 ) -> None:
     for place in ("/debian/b", f"{cache.known.url}/debian/b"):
         cache.known.leads[path] = place
-        status, said, _ = cache.get(cache.top + path)
-        assert (status, said["location"]) == (302, f"{cache.top}/debian/b")
+        status, headers, _ = cache.get(cache.top + path)
+        assert (status, headers["location"]) == (302, f"{cache.top}/debian/b")
 
 
 @pytest.mark.parametrize("path", ["/debian/InRelease", "/debian/a.deb", "/simple/numpy/"])
@@ -226,9 +226,9 @@ def test_nobody_is_led_to_a_server_that_the_lock_does_not_name(cache: Cache, pat
     ]
     for place in (*strange, "http://evil.example.org", "file://", "b?"):
         cache.known.leads[path] = f"{place}/debian/b"
-        status, said, text = cache.get(cache.top + path)
+        status, headers, text = cache.get(cache.top + path)
         assert status == 502, place
-        assert "location" not in said
+        assert "location" not in headers
         assert f"The cache was led to {place}/debian/b, and the lock names no" in text.decode()
     # //evil.example.org is a server's too, for who reads an address.
     cache.known.leads[path] = "//evil.example.org/b"
@@ -237,8 +237,8 @@ def test_nobody_is_led_to_a_server_that_the_lock_does_not_name(cache: Cache, pat
 
 
 def test_the_index_is_found_by_a_project_of_the_lock(cache: Cache) -> None:
-    status, said, _ = cache.get("/simple/numpy/")
-    assert (status, said["location"]) == (302, f"{cache.top}/simple/numpy/")
+    status, headers, _ = cache.get("/simple/numpy/")
+    assert (status, headers["location"]) == (302, f"{cache.top}/simple/numpy/")
     assert cache.get("/simple/other/")[0] == 404
 
 

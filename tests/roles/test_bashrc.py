@@ -232,10 +232,10 @@ def test_the_module_writes_and_tells_and_leaves_alone(
 
     def ask(*more: str, **options: Any) -> tuple[bool, list[str]]:
         wish = {**given, **options}
-        answer, said = module(program, "shell_startup", wish, "--diff", *more, path=collection)
-        assert "geheim" not in said
+        answer, output = module(program, "shell_startup", wish, "--diff", *more, path=collection)
+        assert "geheim" not in output
         assert answer["left"] == {"eve": "there is no such user"}
-        changes = [line for line in said.splitlines() if line[:1] in ("+", "-")]
+        changes = [line for line in output.splitlines() if line[:1] in ("+", "-")]
         assert answer["files"] == ([path] if answer["changed"] else [])
         return answer["changed"], [line for line in changes if line[:3] not in ("+++", "---")]
 

@@ -106,13 +106,13 @@ def test_a_password_is_in_nothing_that_ansible_prints(
         "proxy": {"urls": "{{ urls[1:] }}", "proxy": "{{ proxy }}"},
         "wrong": {"urls": "{{ urls }}", "proxy": "{{ proxy }}", "layout": "none"},
     }
-    results, said = play(tmp_path, archive[1], tasks, urls=urls, proxy=proxy)
+    results, output = play(tmp_path, archive[1], tasks, urls=urls, proxy=proxy)
     for name in ("a", "b"):
         place = f"http://{CLOSED}/{name}.tgz: <urlopen error [Errno 111] Connection refused>."
         assert place in results["urls"]["msg"]
     assert all(results[name]["failed"] for name in tasks)
-    assert "s3cr3t" not in said + json.dumps(results)
-    assert f"http://{CLOSED}/b.tgz" in said
+    assert "s3cr3t" not in output + json.dumps(results)
+    assert f"http://{CLOSED}/b.tgz" in output
 
 
 @pytest.mark.skipif(

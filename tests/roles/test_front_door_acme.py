@@ -20,7 +20,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 def test_a_certificate_is_asked_for_once(host: Host) -> None:
     door = host.program
     door.apply(wish(**acme()))
-    command = next(said for said in host.calls if said.startswith(door.CERTBOT))
+    command = next(call for call in host.calls if call.startswith(door.CERTBOT))
     assert command.split()[1:] == [
         "certonly", "--non-interactive", "--server", SERVER, "--register-unsafely-without-email",
         "--webroot", "--webroot-path", str(host.path(door.CHALLENGES)),
@@ -28,7 +28,7 @@ def test_a_certificate_is_asked_for_once(host: Host) -> None:
         "--agree-tos", "--keep-until-expiring",
     ]  # fmt: skip
     # The world is let in, asked for its certificate, and then to the door.
-    order = [said for said in host.calls if "reload nginx" in said or said.startswith(door.CERTBOT)]
+    order = [call for call in host.calls if "reload nginx" in call or call.startswith(door.CERTBOT)]
     assert order == ["systemctl reload nginx", command, "systemctl reload nginx"]
     assert host.asked_with == {"LC_ALL": "C"}
     for changed in ({}, {"hsts": True}, {"redirect": True}):
@@ -127,7 +127,7 @@ Ask for help or search for solutions at https://community.letsencrypt.org.
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("output", "words"),
     [
         (
             DNS.format(NAME),
@@ -146,8 +146,8 @@ Ask for help or search for solutions at https://community.letsencrypt.org.
         ("", "no reason"),
     ],
 )
-def test_certbots_reason_is_said_in_a_line(host: Host, said: str, words: str) -> None:
-    found = host.program.refusal(wish(**acme()), said)
+def test_certbots_reason_is_said_in_a_line(host: Host, output: str, words: str) -> None:
+    found = host.program.refusal(wish(**acme()), output)
     assert found.startswith(f"certbot gets no certificate for {NAME} from {SERVER}: ")
     assert words in found
     assert "\n" not in found
@@ -184,7 +184,7 @@ def test_what_is_no_good_any_more_is_asked_for(
     assert bool(door.look(wish(**options))["changes"]) == (how is not None)
     host.calls.clear()
     door.apply(wish(**options))
-    assert [said.split()[-1] for said in host.calls if said.startswith(door.CERTBOT)] == [how] * (
+    assert [call.split()[-1] for call in host.calls if call.startswith(door.CERTBOT)] == [how] * (
         how is not None
     )
     aside = list(host.path("/etc/letsencrypt").glob("*/*.save-*"))
@@ -226,7 +226,7 @@ def test_another_address_is_told_to_the_server(host: Host) -> None:
     door = host.program
     door.apply(wish(**acme(email="a@example.org")))
     assert "--email a@example.org --no-eff-email" in next(
-        said for said in host.calls if "certonly" in said
+        call for call in host.calls if "certonly" in call
     )
     host.calls.clear()
     door.apply(wish(**acme(email="b@example.org")))

@@ -19,7 +19,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 def test_an_authority_of_one_name_and_a_certificate_of_it(host: Host) -> None:
-    said = host.program.apply(wish())
+    answer = host.program.apply(wish())
     authority, own = certified(host, host.program.CA), certified(host, host.program.CHAIN)
     assert "X509v3 Name Constraints: critical\n                Permitted:\n" in authority
     assert f"DNS:{NAME}\n" in authority
@@ -27,7 +27,7 @@ def test_an_authority_of_one_name_and_a_certificate_of_it(host: Host) -> None:
     assert "CA:TRUE, pathlen:0" in authority
     assert f"X509v3 Subject Alternative Name: \n                DNS:{NAME}\n" in own
     assert "CA:FALSE" in own
-    assert said["fingerprint"].count(":") == 31
+    assert answer["fingerprint"].count(":") == 31
     for path, mode in ((host.program.KEY, 0o600), (host.program.CA_KEY, 0o600)):
         assert stat.S_IMODE(host.path(path).stat().st_mode) == mode
     for path in (host.program.CA, host.program.CHAIN, host.program.PAGE, host.program.SITE):

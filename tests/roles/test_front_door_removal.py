@@ -44,21 +44,21 @@ def test_the_nginx_of_the_fleets_cache_stays(host: Host, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "output"),
     [
         (0, "Remv python3-certbot-nginx [2.1.0-1]\nRemv nginx [1.22.1-9] []\n"),
         (100, "E: dpkg was interrupted\n"),
     ],
 )
 def test_an_nginx_that_others_need_stays(
-    host: Host, monkeypatch: pytest.MonkeyPatch, code: int, said: str
+    host: Host, monkeypatch: pytest.MonkeyPatch, code: int, output: str
 ) -> None:
     def call(command: list[str], timeout: int = 60) -> tuple[int, str, str]:
         if command[0] == "dpkg-query":
             return 0, "nginx ii \nnginx-common ii \n", ""
         if command[0] == "apt-get":
             assert command == ["apt-get", "--simulate", "remove", "nginx", "nginx-common"]
-            return code, said, ""
+            return code, output, ""
         return host.call(command, timeout)
 
     host.write(host.program.BROUGHT, "x")

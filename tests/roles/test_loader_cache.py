@@ -79,8 +79,8 @@ def collection(tmp_path: Path) -> Path:
         f"echo x >> {tmp_path}/ran\n"
     )
     program.chmod(0o755)
-    said = {"gpu_stack/host/loader.py": SAID.format(program=str(program))}
-    return altered(tmp_path / "collections", said)
+    replaced = {"gpu_stack/host/loader.py": SAID.format(program=str(program))}
+    return altered(tmp_path / "collections", replaced)
 
 
 def test_the_module_rebuilds_the_cache_where_it_is_outdated_or_settings_are_new(
@@ -153,8 +153,8 @@ def test_the_module_makes_systemd_read_its_settings(
     ran: bool,
 ) -> None:
     log = tmp_path / "log"
-    said = MANAGER.format(log=str(log), answer=answer, rc=rc)
-    path = altered(tmp_path / "c", {"gpu_stack/host/manager_environment.py": said})
+    text = MANAGER.format(log=str(log), answer=answer, rc=rc)
+    path = altered(tmp_path / "c", {"gpu_stack/host/manager_environment.py": text})
     result, _ = module(
         ANSIBLE,
         "manager_environment",

@@ -355,9 +355,9 @@ def play(folder: Path, program: Path, *tasks: dict[str, Any], **more: Any) -> tu
         },
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    return json.loads((folder / "out.json").read_text("utf-8")), said
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    return json.loads((folder / "out.json").read_text("utf-8")), output
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=["newest", "oldest"][: len(PROGRAMS)])
@@ -370,7 +370,7 @@ def test_ansible_renders_writes_and_takes_away(tmp_path: Path, program: Path) ->
     ours = {"src": "etc/ours.j2", "dest": str(dest), "directory": True}
     unwanted = {**ours, "wanted": "{{ directories | length > 9 }}"}
     unrendered = {"src": "etc/unset.j2", "dest": str(tmp_path / "root/none")}
-    results, said = play(
+    results, output = play(
         tmp_path,
         program,
         {"options": {"files": [ours]}, "check_mode": True},
@@ -387,7 +387,7 @@ def test_ansible_renders_writes_and_takes_away(tmp_path: Path, program: Path) ->
     ]
     assert [result.get("failed", False) for result in results] == [False] * 5 + [True, False]
     assert results[0]["written"] == results[1]["written"] == [str(dest.parent), str(dest)]
-    assert said.count("+/opt/a") == 2
+    assert output.count("+/opt/a") == 2
     assert "diff" not in results[3]
     assert "nobody_said" in results[5]["msg"]
     # What can't be rendered any more, and is not there, is in nobody's way.
@@ -395,7 +395,7 @@ def test_ansible_renders_writes_and_takes_away(tmp_path: Path, program: Path) ->
     assert results[6]["kept"] == [f"{dest}.save"]
     kept = Path(f"{dest}.save")
     assert kept.read_text("utf-8") == "/opt/a\n/opt/b\n"
-    assert "edited" not in said
+    assert "edited" not in output
 
 
 def test_what_a_plan_names_of_a_component_goes_as_it_is(tmp_path: Path) -> None:

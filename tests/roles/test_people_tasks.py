@@ -110,53 +110,55 @@ def looks(folder: Path) -> int:
 @pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
 def test_nobody_is_there_and_the_window_is_handed_over(tmp_path: Path, program: str) -> None:
     window = ["Sat 00:00-04:00", "Sun 00:00-04:00"]
-    goes_on, said = ask(tmp_path, program, REBOOT, [QUIET], gpu_maintenance_window=window)
-    assert goes_on, said
-    assert "GOES ON at Sat 01:00, waits until Sat 01:30" in said
+    goes_on, output = ask(tmp_path, program, REBOOT, [QUIET], gpu_maintenance_window=window)
+    assert goes_on, output
+    assert "GOES ON at Sat 01:00, waits until Sat 01:30" in output
     assert looks(tmp_path) == 1
 
 
 def test_outside_the_window_nothing_is_begun(tmp_path: Path) -> None:
     window = {"gpu_maintenance_window": "Sat 22:00-04:00"}
-    goes_on, said = ask(tmp_path, PROGRAMS[0], CHANGE, [QUIET], **window)
+    goes_on, output = ask(tmp_path, PROGRAMS[0], CHANGE, [QUIET], **window)
     assert not goes_on
     expected = (
         "Not going to change the driver outside the maintenance window (Sat 22:00-04:00); "
         "it is Sat 01:00 on this host. Run again in the window."
     )
-    assert expected in said
+    assert expected in output
 
 
 def test_check_mode_looks_too(tmp_path: Path) -> None:
     window = {"gpu_maintenance_window": "Sat 22:00-04:00"}
-    goes_on, said = ask(tmp_path, PROGRAMS[0], CHANGE, [QUIET], "--check", **window)
+    goes_on, output = ask(tmp_path, PROGRAMS[0], CHANGE, [QUIET], "--check", **window)
     assert not goes_on
-    assert "outside the maintenance window" in said
+    assert "outside the maintenance window" in output
 
 
 def test_a_window_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
-    goes_on, said = ask(tmp_path, PROGRAMS[0], REBOOT, [QUIET], gpu_maintenance_window="x")
+    goes_on, output = ask(tmp_path, PROGRAMS[0], REBOOT, [QUIET], gpu_maintenance_window="x")
     assert not goes_on
-    assert "gpu_maintenance_window: 'x' is no maintenance window" in said
+    assert "gpu_maintenance_window: 'x' is no maintenance window" in output
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
 def test_people_are_in_the_way_of_a_reboot(tmp_path: Path, program: str) -> None:
-    goes_on, said = ask(tmp_path, program, REBOOT, [ADA])
+    goes_on, output = ask(tmp_path, program, REBOOT, [ADA])
     assert not goes_on
-    assert "Not going to reboot while people are logged in: ada on pts/0." in " ".join(said.split())
+    assert "Not going to reboot while people are logged in: ada on pts/0." in " ".join(
+        output.split()
+    )
 
 
 @pytest.mark.skipif(LOADED, reason="this machine has a driver loaded")
 def test_people_are_in_nobodys_way_at_a_first_installation(tmp_path: Path) -> None:
-    goes_on, said = ask(tmp_path, PROGRAMS[0], CHANGE, [ADA])
-    assert goes_on, said
+    goes_on, output = ask(tmp_path, PROGRAMS[0], CHANGE, [ADA])
+    assert goes_on, output
 
 
 def test_people_may_be_left_to_themselves(tmp_path: Path) -> None:
     mode = {"nvidia_driver_logged_in_users": "ignore"}
-    goes_on, said = ask(tmp_path, PROGRAMS[0], REBOOT, [ADA], **mode)
-    assert goes_on, said
+    goes_on, output = ask(tmp_path, PROGRAMS[0], REBOOT, [ADA], **mode)
+    assert goes_on, output
 
 
 WAIT = {"nvidia_driver_logged_in_users": "wait", "nvidia_driver_wait_for_users": 10}
@@ -164,24 +166,24 @@ WAIT = {"nvidia_driver_logged_in_users": "wait", "nvidia_driver_wait_for_users":
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
 def test_people_are_waited_for(tmp_path: Path, program: str) -> None:
-    goes_on, said = ask(tmp_path, program, REBOOT, [ADA, ADA, QUIET], **WAIT)
-    assert goes_on, said
+    goes_on, output = ask(tmp_path, program, REBOOT, [ADA, ADA, QUIET], **WAIT)
+    assert goes_on, output
     assert looks(tmp_path) == 3
 
 
 def test_people_are_not_waited_for_without_end(tmp_path: Path) -> None:
-    goes_on, said = ask(tmp_path, PROGRAMS[0], REBOOT, [ADA], **WAIT)
+    goes_on, output = ask(tmp_path, PROGRAMS[0], REBOOT, [ADA], **WAIT)
     assert not goes_on
     expected = "while people are logged in (waited 10 s): ada on pts/0."
-    assert expected in " ".join(said.split())
+    assert expected in " ".join(output.split())
 
 
 def test_a_window_that_closes_meanwhile_is_seen(tmp_path: Path) -> None:
     closed = {**QUIET, "clock": [5, 120]}
     window = {"gpu_maintenance_window": "Sat 00:00-02:00"}
-    goes_on, said = ask(tmp_path, PROGRAMS[0], REBOOT, [ADA, ADA, closed], **WAIT, **window)
+    goes_on, output = ask(tmp_path, PROGRAMS[0], REBOOT, [ADA, ADA, closed], **WAIT, **window)
     assert not goes_on
-    assert "has closed while people were waited for" in " ".join(said.split())
+    assert "has closed while people were waited for" in " ".join(output.split())
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=IDS)

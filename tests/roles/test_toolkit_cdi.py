@@ -344,19 +344,19 @@ def test_the_module_makes_it_and_takes_it_away(
     def ask(*more: str, **options: Any) -> tuple[dict[str, Any], str]:
         return module(program, "cdi", options, "--diff", *more, path=collection)
 
-    answer, said = ask("--check", version=OLD)
+    answer, output = ask("--check", version=OLD)
     assert (answer["changed"], answer["fault"], answer["path"]) == (True, "absent", cdi.ETC)
     assert not host.file(cdi.ETC).exists()
-    answer, said = ask(version=OLD)
+    answer, output = ask(version=OLD)
     assert answer["changed"] is True
-    assert "+cdiVersion: 0.5.0" in said
+    assert "+cdiVersion: 0.5.0" in output
     assert host.file(cdi.ETC).read_text("utf-8") == f"{cdi.MARK}.\n{GOOD}"
-    answer, said = ask("--check", state="absent")
+    answer, output = ask("--check", state="absent")
     assert (answer["changed"], answer["gone"]) == (True, [cdi.ETC])
     assert host.file(cdi.ETC).exists()
-    answer, said = ask(state="absent")
+    answer, output = ask(state="absent")
     assert (answer["changed"], answer["gone"]) == (True, [cdi.ETC])
     assert not host.file(cdi.ETC).exists()
     host.podman("3.0.1")
-    answer, said = ask("--check", version=OLD, wish="required")
+    answer, output = ask("--check", version=OLD, wish="required")
     assert answer["msg"].startswith("nvidia_container_toolkit_cdi is required, and podman 3.0.1")

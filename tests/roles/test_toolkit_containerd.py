@@ -198,10 +198,10 @@ def test_a_block_without_its_end_is_refused_and_nothing_is_touched(
     for action in (machine.role().write, machine.role().take):
         with pytest.raises(RefusalError) as refused:
             action()
-        said = str(refused.value)
-        assert words in said
-        assert look.END.strip() in said
-        assert "expected both. Put the end back" in said
+        message = str(refused.value)
+        assert words in message
+        assert look.END.strip() in message
+        assert "expected both. Put the end back" in message
     assert machine.text() == harmed
     assert sorted((machine.root / "etc/containerd").iterdir()) == [
         machine.root / "etc/containerd/config.toml"

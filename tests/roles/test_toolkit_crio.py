@@ -219,10 +219,10 @@ def test_what_can_not_be_extended_is_refused_and_stays(
 def test_what_would_change_something_else_is_refused(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = machine.asked
+    ask = machine.asked
 
     def asked(*argv: str) -> tuple[int, str, str]:
-        code, out, error = said(*argv)
+        code, out, error = ask(*argv)
         if "runtimes.nvidia]" in out:
             out = out.replace("registry.k8s.io/pause", "elsewhere/pause")
         return code, out, error

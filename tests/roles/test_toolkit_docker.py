@@ -325,21 +325,24 @@ def test_an_entry_that_leads_elsewhere_stays(machine: Machine, root: Path, text:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "expected"),
     [
         ({"default-runtime": "nvidia"}, "default-runtime"),
         ("{broken", "is not JSON"),
     ],
 )
 def test_a_docker_that_would_not_start_keeps_it(
-    machine: Machine, root: Path, config: Any, said: str
+    machine: Machine, root: Path, config: Any, expected: str
 ) -> None:
     entry = {"runtimes": {"nvidia": {"path": docker.RUNTIME}}}
     text = config if isinstance(config, str) else json.dumps({**entry, **config})
     target = put(root, docker.CONFIG, text)
     found = machine.role().removal_state()
-    assert (found["default"], bool(found["fault"])) == (said == "default-runtime", said[0] == "i")
-    with pytest.raises(RefusalError, match=said):
+    assert (found["default"], bool(found["fault"])) == (
+        expected == "default-runtime",
+        expected[0] == "i",
+    )
+    with pytest.raises(RefusalError, match=expected):
         machine.role().take()
     assert target.read_text("utf-8") == text
 

@@ -54,8 +54,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "absent": {"arguments": {"venv": venv, "state": "absent"}},
         "refused": {"arguments": {"venv": {**venv, "version": "2.9.4"}}},
     }
-    found, said = module_play.results(folder, "gpu_venv", calls)
-    found.update(said=said, seen=(folder / "seen").read_text("utf-8"))
+    found, output = module_play.results(folder, "gpu_venv", calls)
+    found.update(said=output, seen=(folder / "seen").read_text("utf-8"))
     assert not (folder / "tensorflow").exists()
     return found
 

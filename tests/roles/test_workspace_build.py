@@ -131,8 +131,8 @@ def test_the_context_is_what_the_host_has(
     assert entries[f"root{LIBRARY}"].linkname == "libcudart.so.11.0.152"
     assert {(entry.uid, entry.gid) for entry in entries.values()} == {(0, 0)}
     assert entries[f"root{VENV}/bin"].mode == 0o755
-    said = dict(word.split("=", 1) for word in words if "=" in word)
-    assert said == {
+    arguments = dict(word.split("=", 1) for word in words if "=" in word)
+    assert arguments == {
         "BASE": "debian@sha256:" + SHA,
         "PACKAGES": "python3.9 python3.9-venv tmux",
         "SONAMES": "libcudart.so.11.0 libcudnn.so.8",

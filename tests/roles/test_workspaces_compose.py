@@ -108,8 +108,8 @@ def test_a_person_of_any_kind_has_a_compose_file(keyed: Machine) -> None:
             if word.startswith("--")
         }
         values = {v for v in values if not v.startswith(("--", "type=", '"device=', "all"))}
-        said = json.dumps(service).replace('": "', "=")  # options of a log are a mapping
-        assert [v for v in values if v not in said] == []
+        document = json.dumps(service).replace('": "', "=")  # options of a log are a mapping
+        assert [v for v in values if v not in document] == []
         assert "$" in text
         assert "$" not in text.replace("$$", "")
 

@@ -70,9 +70,9 @@ def test_errors_are_one_sentence_and_exit_1(
 def test_a_container_of_that_name_that_is_not_ours_is_left_alone(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = (0, "gpu-workspace-ada \n", "")
+    answer = (0, "gpu-workspace-ada \n", "")
     calls: list[tuple[str, ...]] = []
-    monkeypatch.setattr(docker, "answer", lambda *words, **_more: calls.append(words) or said)
+    monkeypatch.setattr(docker, "answer", lambda *words, **_more: calls.append(words) or answer)
     with pytest.raises(places.RefusedError, match="is not of gpu_workspaces"):
         containers.stop("ada")
     assert [words[0] for words in calls] == ["ps"]

@@ -130,21 +130,23 @@ def test_from_nobody_to_somebody_and_back(host: Host) -> None:
     (host.root / "registry").touch()
     secrets = {"gpu_workspace_tokens": {"ada": SECRET}}
     before = host.everything()
-    code, said = host.run("--check", gpu_workspaces=ADA_ALONE, **secrets)
-    assert code == 0, said
-    assert "Would change: ada; would stop: nobody" in said
+    code, output = host.run("--check", gpu_workspaces=ADA_ALONE, **secrets)
+    assert code == 0, output
+    assert "Would change: ada; would stop: nobody" in output
     assert host.everything() == before
     # The proof needs a container, which only a docker starts.
-    code, said = host.run(gpu_workspaces=ADA_ALONE, **secrets)
+    code, output = host.run(gpu_workspaces=ADA_ALONE, **secrets)
     assert code == 2
-    assert "Changed: ada. Stopped, home kept: nobody. Jupyter's tokens lie, for root alone" in said
+    assert (
+        "Changed: ada. Stopped, home kept: nobody. Jupyter's tokens lie, for root alone" in output
+    )
     assert (
         "ada: nothing of it runs (docker logs gpu-workspace-ada). journalctl -u "
         "'gpu-workspace@*' and docker logs say more."
-    ) in said
-    assert '+ "base": "/ada/",' in said
-    assert "[WARNING]: Found duplicate" not in said
-    assert SECRET not in said
+    ) in output
+    assert '+ "base": "/ada/",' in output
+    assert "[WARNING]: Found duplicate" not in output
+    assert SECRET not in output
     assert host.path("/etc/gpu-workspace/ada/token").read_text("utf-8") == SECRET
     called = host.calls()
     assert SECRET not in "".join(called)
@@ -157,23 +159,23 @@ def test_from_nobody_to_somebody_and_back(host: Host) -> None:
     host.run(gpu_workspaces=ADA_ALONE, **secrets)
     assert host.everything() == after
     assert not [call for call in host.calls() if call.startswith("systemctl st")]
-    code, said = host.run("--check", gpu_workspaces=[])
-    assert (code, host.everything()) == (0, after), said
-    assert "would stop: ada" in said
-    code, said = host.run(gpu_workspaces=[])
-    assert (code, "Stopped, home kept: ada" in said) == (0, True), said
+    code, output = host.run("--check", gpu_workspaces=[])
+    assert (code, host.everything()) == (0, after), output
+    assert "would stop: ada" in output
+    code, output = host.run(gpu_workspaces=[])
+    assert (code, "Stopped, home kept: ada" in output) == (0, True), output
     gone = (*shipped.FILES, LIBRARY, "/etc/gpu-workspace/ada")
     assert [path for path in gone if host.path(path).exists()] == []
     assert host.path("/srv/gpu-workspaces/ada").is_dir()
 
 
 def test_an_image_that_cannot_be_pulled_touches_nobody(host: Host) -> None:
-    code, said = host.run(gpu_workspaces=ADA_ALONE)
+    code, output = host.run(gpu_workspaces=ADA_ALONE)
     assert code == 2
     assert (
         f"{IMAGE} could not be pulled: no route to the registry. Nobody's workspace was touched. "
         "Where this host reaches no registry, bring the image as a file (gpu_workspace_image_file)."
-    ) in said
+    ) in output
     assert not host.path("/etc/gpu-workspace").exists()
     assert not host.path(START).exists()
 
@@ -204,9 +206,9 @@ def test_an_image_that_cannot_be_pulled_touches_nobody(host: Host) -> None:
 def test_what_is_refused_changes_nothing_and_shows_no_secret(
     host: Host, options: dict[str, Any], words: str
 ) -> None:
-    code, said = host.run(**options)
-    assert (code, words in said) == (2, True), said
-    assert SECRET not in said
+    code, output = host.run(**options)
+    assert (code, words in output) == (2, True), output
+    assert SECRET not in output
     assert host.everything() == {}
 
 

@@ -45,8 +45,8 @@ def test_an_image_is_tried_for_tensorboard_where_somebody_wants_it(machine: Mach
 
 
 def test_an_image_without_tensorboard_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = (0, "lacks tensorboard\n", "")
-    monkeypatch.setattr(docker, "answer", lambda *_words, **_more: said)
+    answer = (0, "lacks tensorboard\n", "")
+    monkeypatch.setattr(docker, "answer", lambda *_words, **_more: answer)
     with pytest.raises(places.RefusedError, match="has no tensorboard in its PATH"):
         images.try_parts(IMAGE, "jupyter", "tensorboard")
 

@@ -498,11 +498,11 @@ def test_all_of_our_ways_on_ubuntu_are_wishes(tmp_path: Path) -> None:
     made = ubuntu.Ground(Servers(), tmp_path, None)  # type: ignore[arg-type]
     wishes = []
     for way in ubuntu.WISHES:
-        said = made.inventory(way, Lab())["gpu_hosts"]["vars"]  # type: ignore[arg-type]
-        assert said["nvidia_driver_scope"] == "full"
-        assert said["nvidia_driver_persistence"] is False
-        assert said["cudnn_urls"] == ["https://192.0.2.1:8443/cudnn.tgz"]
-        wishes.append(said["gpu_stack"])
+        variables = made.inventory(way, Lab())["gpu_hosts"]["vars"]  # type: ignore[arg-type]
+        assert variables["nvidia_driver_scope"] == "full"
+        assert variables["nvidia_driver_persistence"] is False
+        assert variables["cudnn_urls"] == ["https://192.0.2.1:8443/cudnn.tgz"]
+        wishes.append(variables["gpu_stack"])
     ours, network, sources = wishes
     assert {wish["tensorflow"] for wish in wishes} == {"2.9"}
     assert not [word for word in ours if word.endswith("_source")]
@@ -571,21 +571,21 @@ def test_ten_people_are_measured_before_one_in_each_second_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Always from nobody; what a change touches are the containers that are others afterwards."""
-    said: list[str] = []
+    lines: list[str] = []
 
     class Host(workspaces.Host):
         def __init__(self) -> None:
             self.running: list[str] = []
 
         def people(self, count: int, **first: object) -> None:
-            said.append(f"{count}{' changed' if first else ''}")
+            lines.append(f"{count}{' changed' if first else ''}")
 
         def applied(self) -> float:
-            now = said[-1]
+            now = lines[-1]
             if now.endswith("changed"):
                 self.running[0] = "another"
             else:
-                self.running = [f"{len(said)}-{number}" for number in range(int(now))]
+                self.running = [f"{len(lines)}-{number}" for number in range(int(now))]
             return float(len(self.running))
 
         def containers(self) -> set[str]:
@@ -597,7 +597,7 @@ def test_ten_people_are_measured_before_one_in_each_second_round(
 
     monkeypatch.setattr(workspaces, "docked", docked)
     found = workspaces.measure(tmp_path, rounds=2, say=lambda _text: None)
-    assert said == [
+    assert lines == [
         *("1", "0", "1", "0", "10", "10", "10 changed"),
         *("0", "10", "0", "1", "10", "10 changed"),
     ]
@@ -660,8 +660,8 @@ def test_the_hosts_to_solve_are_of_twelve_kinds(tmp_path: Path) -> None:
     hosts = yaml.safe_load((folder / "lab" / "hosts.yml").read_text("utf-8"))
     groups = hosts["gpu_hosts"]["children"]
     assert sum(len(group["hosts"]) for group in groups.values()) == 30
-    said = {path.read_text("utf-8") for path in (folder / "lab" / "group_vars").iterdir()}
-    assert len(said) == len(groups) == 12
+    texts = {path.read_text("utf-8") for path in (folder / "lab" / "group_vars").iterdir()}
+    assert len(texts) == len(groups) == 12
 
 
 def test_a_host_of_the_benchmark_can_be_a_fleet(

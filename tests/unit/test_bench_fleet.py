@@ -288,17 +288,17 @@ def test_another_stack_stands_in_only_where_upstream_no_longer_has_the_demos(
     monkeypatch.setattr(
         bundling, "_timed", lambda command: locked.append(command[1]) or real(["true"])
     )
-    work, said = tmp_path / "work", []
+    work, messages = tmp_path / "work", []
     work.mkdir()
     if status != bundling.MOVED_ON:
         with pytest.raises(SystemExit, match="upstream"):
-            bundling.measure(tmp_path / "demo", work, archive=work, rounds=1, say=said.append)
+            bundling.measure(tmp_path / "demo", work, archive=work, rounds=1, say=messages.append)
         return
-    found = bundling.measure(tmp_path / "demo", work, archive=work, rounds=1, say=said.append)
+    found = bundling.measure(tmp_path / "demo", work, archive=work, rounds=1, say=messages.append)
     assert found["stand_in"] == "TensorFlow 2.21 on debian13"
     assert made == ["demo", "stand-in"]
     assert locked == ["lock", "bundle"]
-    assert "upstream no longer has what is locked" in said[1]
+    assert "upstream no longer has what is locked" in messages[1]
     part = found | {"runs": [{"ours": 1.0, "cp": 1.0, "sha256sum": 1.0}]}
     assert "another stands in for it: TensorFlow 2.21 on debian13" in page_fleet.bundle(part)
 
@@ -357,8 +357,8 @@ def test_the_limits_are_measured_by_what_the_host_has(tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-s"], input=variables + script, capture_output=True, text=True, check=True
     )
-    said = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("BENCH ")]
-    assert said == ["begun", *spending.MOMENTS]
+    moments = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("BENCH ")]
+    assert moments == ["begun", *spending.MOMENTS]
     assert (tmp_path / "seen" / "note").read_text() == "fetched\n"
     assert len(list((tmp_path / "seen").glob("tmp.*/a"))) == 2
     assert not (tmp_path / "limits").exists()
@@ -367,19 +367,19 @@ def test_the_limits_are_measured_by_what_the_host_has(tmp_path: Path) -> None:
 def test_limits_that_cannot_be_measured_cost_no_other_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
 
     def typed(*_arguments: Any, **_more: Any) -> dict[str, float]:
         raise SystemExit("the script failed: no such module")
 
     monkeypatch.setattr(cold, "typed", typed)
-    assert cold.limits(None, tmp_path, "", say=said.append) == {}  # type: ignore[arg-type]
-    assert said == ["the limits were not measured: the script failed: no such module"]
+    assert cold.limits(None, tmp_path, "", say=messages.append) == {}  # type: ignore[arg-type]
+    assert messages == ["the limits were not measured: the script failed: no such module"]
     monkeypatch.setattr(
         cold, "typed", lambda *_a, **_m: {"begun": 2.0, "fetched": 5.0, "unpacked": 9.0}
     )
     file = ("cat", tmp_path)
-    least = cold.limits(None, tmp_path, "", file, say=said.append)  # type: ignore[arg-type]
+    least = cold.limits(None, tmp_path, "", file, say=messages.append)  # type: ignore[arg-type]
     assert least == {"line": 5.0, "unpack": 4.0}  # what was sent before is received too
 
 

@@ -102,7 +102,7 @@ def test_all_that_a_machine_without_a_card_can_show_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "again", "said"),
+    ("entry", "again", "expected"),
     [
         ({"checks": []}, False, "no check was made"),
         ({"checks": [{"id": "x", "result": "passed"}]}, False, "failed: "),
@@ -117,8 +117,8 @@ def test_all_that_a_machine_without_a_card_can_show_is_enough() -> None:
     ],
     ids=["unproven", "no-card-check", "another", "left", "again", "blocked"],
 )
-def test_anything_less_is_not(entry: dict[str, Any], again: bool, said: str) -> None:
-    assert said in "; ".join(cuts.judge(2, report(**entry), "vm1", again=again))
+def test_anything_less_is_not(entry: dict[str, Any], again: bool, expected: str) -> None:
+    assert expected in "; ".join(cuts.judge(2, report(**entry), "vm1", again=again))
 
 
 def test_a_run_without_a_report_is_not() -> None:

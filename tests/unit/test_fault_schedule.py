@@ -178,7 +178,7 @@ def test_a_proven_host_is_proven() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "entry", "said"),
+    ("code", "entry", "expected"),
     [
         (0, None, "wrote no report"),
         (2, report(), "ended with 2"),
@@ -194,9 +194,9 @@ def test_a_proven_host_is_proven() -> None:
     ids=["no-report", "exit-code", "no-host", "only-converged", "failed", "left"],
 )
 def test_anything_less_than_proven_is_not(
-    code: int, entry: dict[str, Any] | None, said: str
+    code: int, entry: dict[str, Any] | None, expected: str
 ) -> None:
-    assert said in "; ".join(drawn.judge(code, entry, "gpu1"))
+    assert expected in "; ".join(drawn.judge(code, entry, "gpu1"))
 
 
 def test_the_run_after_must_change_nothing() -> None:

@@ -171,13 +171,13 @@ def test_what_a_patch_locks_is_imported_and_trains(patch: str, tmp_path: Path) -
         )  # fmt: skip
         record(f"{patch}\t{stack.platform.id}\t{stack.python}\t{outcome(answer)}")
         assert answer.returncode == 0, answer.stderr[-3000:]
-        said = json.loads(answer.stdout.splitlines()[-1])
-        assert said["tensorflow"] == patch.replace(".post1", "")
-        first, last = said["loss"]
+        versions = json.loads(answer.stdout.splitlines()[-1])
+        assert versions["tensorflow"] == patch.replace(".post1", "")
+        first, last = versions["loss"]
         assert last < first
         assert stack.row is not None
         assert [
-            _capability(capability) for capability in said["capabilities"]
+            _capability(capability) for capability in versions["capabilities"]
         ] == stack.row.capabilities
     finally:
         shutil.rmtree(venv, ignore_errors=True)

@@ -117,8 +117,8 @@ def _iommus(*kinds: str | None) -> Facts:
     return facts
 
 
-def _models(said: Facts) -> Facts:
-    return {**machine("Tesla T4", 2), "models": said}
+def _models(models: Facts) -> Facts:
+    return {**machine("Tesla T4", 2), "models": models}
 
 
 def _one_of_two() -> Facts:

@@ -246,9 +246,9 @@ def healthy() -> dict[str, Facts]:
     passed["bus"].append(passed["bus"][0] | given | {"bridges": ["0000:ae:00.0"]})
     made["a card that a virtual machine has"] = passed
     made["no GPU"] = machine(count=0)
-    for words, said in clocks().items():
+    for words, clock in clocks().items():
         made[words] = machine(count=1)
-        made[words]["cpus"] = said
+        made[words]["cpus"] = clock
     virtual = machine("Tesla T4", 1)
     virtual["log"] = None
     virtual["shared_memory"] = None

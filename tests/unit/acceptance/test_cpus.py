@@ -15,12 +15,12 @@ FOLDER = "sys/devices/system/cpu/cpufreq"
 
 
 def policy(root: Path, number: int, **values: str) -> None:
-    said = {
+    texts = {
         "scaling_driver": "acpi-cpufreq", "scaling_governor": "powersave",
         "scaling_cur_freq": "800000", "cpuinfo_max_freq": "3500000", "scaling_max_freq": "3500000",
         **values,
     }  # fmt: skip
-    for name, text in said.items():
+    for name, text in texts.items():
         put(root, f"{FOLDER}/policy{number}/{name}", text + "\n")
 
 

@@ -135,13 +135,13 @@ def test_a_spoiled_file_is_kept_aside_with_a_warning(folder: str, text: str) -> 
     history.record(folder, {"a": host("a", [1.0]), "b": host("b", [2.0])}, NOW, silent)
     path = Path(folder) / "a@normal.jsonl"
     path.write_text(text)
-    said: list[str] = []
-    found = [entry.value for entry in history.read(folder, said.append) if entry.figure == RATE]
+    messages: list[str] = []
+    found = [entry.value for entry in history.read(folder, messages.append) if entry.figure == RATE]
     assert found == [2.0]
     if not text:
-        assert said == []
+        assert messages == []
         return
-    (message,) = said
+    (message,) = messages
     (aside,) = [name for name in os.listdir(folder) if ".spoiled-" in name]
     assert str(path) in message
     assert f"it is kept as {Path(folder) / aside}" in message
@@ -158,9 +158,9 @@ def test_a_file_that_is_none_of_ours_by_its_size_is_not_read(folder: str) -> Non
     for size, reason in ((4 * 2**20, "Expecting value"), (4 * 2**20 + 1, "it is too large")):
         with path.open("wb") as stream:
             stream.truncate(size)
-        said: list[str] = []
-        assert history.read(folder, said.append) == []
-        assert f"{path} can't be read ({reason}" in said[0]
+        messages: list[str] = []
+        assert history.read(folder, messages.append) == []
+        assert f"{path} can't be read ({reason}" in messages[0]
 
 
 @pytest.mark.parametrize(
@@ -184,17 +184,17 @@ def test_a_warning_says_what_is_wrong_and_where_it_is_kept(
         raise OSError(30, "Read-only file system")
 
     beginning = f"the history of acceptances in {path} can't be read ({reason}); this goes on "
-    said: list[str] = []
+    messages: list[str] = []
     with monkeypatch.context() as patch:
         patch.setattr(history.os, "replace", fixed)
-        assert history.read(folder, said.append) == []
-    assert history.read(folder, said.append) == []
-    assert said[0] == (
+        assert history.read(folder, messages.append) == []
+    assert history.read(folder, messages.append) == []
+    assert messages[0] == (
         f"{beginning}without it, and it can't be moved: [Errno 30] Read-only file system"
     )
     assert re.fullmatch(
         re.escape(f"{beginning}without it, and it is kept as {path}.spoiled-") + r"\d{8}T\d{6}Z",
-        said[1],
+        messages[1],
     )
 
 
@@ -217,17 +217,17 @@ def test_what_is_ok_or_only_measured_teaches(folder: str) -> None:
 
 def test_a_folder_that_can_not_be_written_is_a_warning(folder: str, tmp_path: Path) -> None:
     (tmp_path / "report").write_text("in the way")
-    said: list[str] = []
-    history.record(folder, {"a": host("a", [1.0])}, NOW, said.append)
-    assert said[0].startswith("the history of acceptances can't be written: ")
+    messages: list[str] = []
+    history.record(folder, {"a": host("a", [1.0])}, NOW, messages.append)
+    assert messages[0].startswith("the history of acceptances can't be written: ")
     assert history.read(folder, silent) == []
 
 
 def test_a_file_that_can_not_be_read_is_a_warning(folder: str) -> None:
     (Path(folder) / "a@normal.jsonl").mkdir(parents=True)
-    said: list[str] = []
-    assert history.read(folder, said.append) == []
-    assert said[0].startswith("the history of acceptances can't be read, and is left out: ")
+    messages: list[str] = []
+    assert history.read(folder, messages.append) == []
+    assert messages[0].startswith("the history of acceptances can't be read, and is left out: ")
 
 
 def test_a_write_that_breaks_off_leaves_the_file_as_it_was(
@@ -242,9 +242,9 @@ def test_a_write_that_breaks_off_leaves_the_file_as_it_was(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(history.os, "replace", full)
-    said: list[str] = []
-    history.record(folder, {"a": host("a", [2.0])}, NOW, said.append)
-    assert "No space left on device" in said[0]
+    messages: list[str] = []
+    history.record(folder, {"a": host("a", [2.0])}, NOW, messages.append)
+    assert "No space left on device" in messages[0]
     assert (Path(folder) / "a@normal.jsonl").read_bytes() == before
     assert sorted(os.listdir(folder)) == [".lock", "a@normal.jsonl"]
 

@@ -102,6 +102,6 @@ def test_simulated_gpus_are_called_so() -> None:
     facts = machine()
     assert junit(gpu01=entry(facts)).find(".//system-out") is None
     facts["simulated"] = True
-    said = junit(gpu01=entry(facts)).find(".//system-out")
-    assert said is not None
-    assert "nothing here says anything of a real one" in (said.text or "")
+    output = junit(gpu01=entry(facts)).find(".//system-out")
+    assert output is not None
+    assert "nothing here says anything of a real one" in (output.text or "")

@@ -47,7 +47,7 @@ def test_a_versioned_structure_has_nvml_hs_version() -> None:
     assert own_word._version(own_word.Repairs) == 0x100000C
 
 
-def said(library: tuple[str, Path], name: str, driver: str, **health: str) -> dict[str, Any]:
+def own_words(library: tuple[str, Path], name: str, driver: str, **health: str) -> dict[str, Any]:
     """What the first of two GPUs says, which alone is sick."""
     path, config = library
     row = gpu.model(name)
@@ -64,7 +64,7 @@ def said(library: tuple[str, Path], name: str, driver: str, **health: str) -> di
 
 
 def test_a_new_driver_says_all_of_a_new_card(library: tuple[str, Path]) -> None:
-    assert said(library, A100, "590.48.01") == WELL
+    assert own_words(library, A100, "590.48.01") == WELL
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_a_new_driver_says_all_of_a_new_card(library: tuple[str, Path]) -> None:
     ],
 )
 def test_an_older_driver_says_less(library: tuple[str, Path], driver: str, keys: set[str]) -> None:
-    assert said(library, A100, driver) == {**NOTHING, **{key: WELL[key] for key in keys}}
+    assert own_words(library, A100, driver) == {**NOTHING, **{key: WELL[key] for key in keys}}
 
 
 def test_an_older_card_says_less(library: tuple[str, Path]) -> None:
-    assert said(library, T4, "470.256.02") == NOTHING
+    assert own_words(library, T4, "470.256.02") == NOTHING
     wanted = {**NOTHING, "recovery": 0, "repairs": WELL["repairs"]}
-    assert said(library, T4, "590.48.01") == wanted
+    assert own_words(library, T4, "590.48.01") == wanted
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_an_older_card_says_less(library: tuple[str, Path]) -> None:
 def test_a_sick_card_says_it(
     library: tuple[str, Path], line: str, value: str, key: str, expected: object
 ) -> None:
-    assert said(library, A100, "590.48.01", **{line: value}) == {**WELL, key: expected}
+    assert own_words(library, A100, "590.48.01", **{line: value}) == {**WELL, key: expected}
     # A driver that is asked to say more than it could is a lab's, where faults are made to order.
-    assert said(library, A100, "470.256.02", **{line: value})[key] == expected
+    assert own_words(library, A100, "470.256.02", **{line: value})[key] == expected
 
 
 class Silent:

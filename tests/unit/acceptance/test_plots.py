@@ -173,8 +173,8 @@ def test_of_64_gpus_no_two_numbers_cover_each_other() -> None:
 def test_the_picture_says_in_words_what_it_shows() -> None:
     text = source(scaled(100.0, 180.0))
     assert 'role="img" aria-labelledby="rates-1-t rates-1-d"' in text
-    said = "float32: 1 GPU: 100 images a second, 2 GPUs: 180 images a second"
-    assert f'<desc id="rates-1-d">{said}</desc>' in text
+    description = "float32: 1 GPU: 100 images a second, 2 GPUs: 180 images a second"
+    assert f'<desc id="rates-1-d">{description}</desc>' in text
     assert ">images a second</text>" in text
     assert ">GPUs</text>" in text
     # The line has its own dashes and its own mark: no colour is needed to tell it.

@@ -194,10 +194,10 @@ def test_what_is_applied_is_what_was_verified(
     fault = bundle.delta.fault
 
     def changing_too(path: Path, file: File) -> str:
-        said = fault(path, file)
+        message = fault(path, file)
         if path == nginx:
             nginx.write_bytes(b"evil")
-        return said
+        return message
 
     monkeypatch.setattr(bundle.delta, "fault", changing_too)
     with pytest.raises(DriftError, match="changed while it was read"):

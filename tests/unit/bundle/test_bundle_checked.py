@@ -49,7 +49,7 @@ def too_much(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    ("harm", "expected"),
     [
         (cut_short, "cut short, 1299 of 1300 bytes"),
         (altered, "altered"),
@@ -59,7 +59,7 @@ def too_much(folder: Path) -> None:
     ],
 )
 def test_each_harm_is_named_with_its_file(
-    world: World, tmp_path: Path, harm: Callable[[Path], None], said: str
+    world: World, tmp_path: Path, harm: Callable[[Path], None], expected: str
 ) -> None:
     folder = build(world, tmp_path / "bundle")
     code, out = provision("--verify", folder, "-p", world.project)
@@ -68,7 +68,7 @@ def test_each_harm_is_named_with_its_file(
     harm(folder)
     with pytest.raises(DriftError, match="the bundle is not as it was made") as caught:
         provision("--verify", folder, "-p", world.project)
-    assert said in caught.value.got
+    assert expected in caught.value.got
     assert caught.value.got.count(";") == 0
 
 

@@ -125,13 +125,13 @@ def test_another_reason_fails_at_once_with_the_kernels_words(
     kernel = Kernel(tree(tmp_path, GPU), Result(1, "", f"modprobe: ERROR: {error}\n"), old, log)
     with pytest.raises(RefusalError) as raised:
         kernel.loaded()
-    said = str(raised.value)
-    assert f"a reboot is no cure: modprobe: ERROR: {error}." in said
-    assert words in said
-    assert cure in said
+    message = str(raised.value)
+    assert f"a reboot is no cure: modprobe: ERROR: {error}." in message
+    assert words in message
+    assert cure in message
     # earlier lines only where this try brought none
-    assert ("of an hour ago" in said) is (log == "")
-    assert len(said) < 6 * 300 + 800
+    assert ("of an hour ago" in message) is (log == "")
+    assert len(message) < 6 * 300 + 800
 
 
 def test_a_kernel_that_says_nothing_is_told_so(tmp_path: Path) -> None:
@@ -194,9 +194,9 @@ def test_the_same_reboot_is_not_done_twice(tmp_path: Path, state: str) -> None:
     kernel = rebooted(tmp_path)
     with pytest.raises(RefusalError) as raised:
         kernel.loaded(state=state)
-    said = str(raised.value)
-    assert "rebooted for it, and still nouveau is loaded. The kernel said: [3.1] nouveau" in said
-    assert "lsinitramfs" in said
+    message = str(raised.value)
+    assert "rebooted for it, and still nouveau is loaded. The kernel said: [3.1] nouveau" in message
+    assert "lsinitramfs" in message
 
 
 def test_a_boot_that_brings_up_something_else_is_tried(tmp_path: Path) -> None:
@@ -296,12 +296,12 @@ def test_a_message_of_several_lines_is_one_and_says_what_to_do_with_a_dead_card(
     before = words.lines(lambda _argv: Result(0, DEAD_CARD.format("   26.656386"), ""))
     after = words.lines(lambda _argv: Result(0, DEAD_CARD.format("  273.678774"), ""))
     assert len(after) == 2
-    said = words.last(after, before)
-    assert said == (
+    last = words.last(after, before)
+    assert last == (
         "[  273.678774] NVRM: The NVIDIA GPU 0000:00:03.0 NVRM: (PCI ID: 10de:1eb8) installed in"
         " this system has NVRM: fallen off the bus and is not responding to commands."
     )
-    assert "power the machine off and on" in words.cure("nvidia: No such device", said)
+    assert "power the machine off and on" in words.cure("nvidia: No such device", last)
 
 
 WAITING = "5.10.0-50-amd64"
@@ -315,7 +315,7 @@ def installed(newest: str = WAITING, module: str | None = VERSION, **more: Any) 
     return {**facts, "simulated_gpu": False, "state": {"nvidia_driver": {**driver, **more}}}
 
 
-def said(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def reasons(facts: dict[str, Any]) -> list[tuple[str, str]]:
     found = nvidia_driver.notices({"nvidia_driver": {"version": VERSION}}, facts)
     assert {(change["id"], change["component"]) for change in found} <= {
         ("kernel-waiting", "nvidia_driver")
@@ -324,14 +324,14 @@ def said(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def test_a_kernel_that_waits_for_its_boot_is_said_with_its_module() -> None:
-    ((message, hint),) = said(installed())
+    ((message, hint),) = reasons(installed())
     assert message == (
         f"kernel {WAITING} is installed and waits for its boot; {KERNEL} is running. "
         f"Module {VERSION} is built for it"
     )
     assert hint.startswith("reboot when it suits")
     for module in (None, "470.1"):
-        ((message, hint),) = said(installed(module=module))
+        ((message, hint),) = reasons(installed(module=module))
         assert message.endswith(f"Module {VERSION} is not there for it")
         assert hint.startswith("apply builds the module; a reboot before that")
 
@@ -349,7 +349,7 @@ def test_a_kernel_that_waits_for_its_boot_is_said_with_its_module() -> None:
     ids=["the same", "older", "none", "userspace", "container", "not known"],
 )
 def test_no_kernel_waits(facts: dict[str, Any]) -> None:
-    assert said(facts) == []
+    assert reasons(facts) == []
 
 
 def test_a_plan_without_changes_has_the_notice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,8 +224,8 @@ def test_a_module_that_is_built_tells_its_signer(
     enrolled = {**ON, MOKLIST: ATTRIBUTES + siglist(LAB)}
     here = host(tmp_path, enrolled, runner=modinfo)
     assert signing.verdicts(here, [KERNEL], "nvidia-current") == {KERNEL: verdict}
-    said = {KERNEL: verdict} if verdict in (signing.UNSIGNED, signing.STRANGE) else {}
-    assert signing.refused({KERNEL: verdict}) == said
+    expected = {KERNEL: verdict} if verdict in (signing.UNSIGNED, signing.STRANGE) else {}
+    assert signing.refused({KERNEL: verdict}) == expected
 
 
 def test_without_secure_boot_no_module_is_asked(tmp_path: Path) -> None:

@@ -145,22 +145,22 @@ def files(tmp_path: Path, old: evidence.Evidence, name: str) -> tuple[Path, Path
 
 def test_the_command_says_it_and_ends_with_5(tmp_path: Path, old: evidence.Evidence) -> None:
     first, second, allowed = files(tmp_path, old, "another VBIOS")
-    code, said = made.provision("--compare", first, second, "--allowed-signers", allowed)
+    code, output = made.provision("--compare", first, second, "--allowed-signers", allowed)
     assert code == 5
-    assert said.splitlines() == [
+    assert output.splitlines() == [
         "gpu07 of 2026-11-26 02:30:00 UTC, and gpu07 of 2027-01-15 08:00:00 UTC:",
         "  GPU 1 GPU-00000001-1111-2222-3333-444444444444 (Tesla T4, serial 042101, slot 2, "
         "0000:18:00.0): VBIOS: 90.04.38.00.03 -> 90.04.96.00.9F",
     ]
-    code, said = made.provision("--compare", first, second, "--json")
-    assert (code, len(json.loads(said)["changes"])) == (5, 1)
+    code, output = made.provision("--compare", first, second, "--json")
+    assert (code, len(json.loads(output)["changes"])) == (5, 1)
 
 
 def test_the_same_host_on_two_dates_ends_with_0(tmp_path: Path, old: evidence.Evidence) -> None:
     first, second, allowed = files(tmp_path, old, "only the time")
-    code, said = made.provision("--compare", first, second, "--allowed-signers", allowed)
+    code, output = made.provision("--compare", first, second, "--allowed-signers", allowed)
     assert code == 0
-    assert said.splitlines()[1:] == ["  nothing changed"]
+    assert output.splitlines()[1:] == ["  nothing changed"]
 
 
 def test_an_altered_file_is_not_compared(tmp_path: Path, old: evidence.Evidence) -> None:

@@ -75,10 +75,10 @@ def test_one_changed_byte_of_evidence_fails(tmp_path: Path, keys: Path) -> None:
         with pytest.raises(DriftError, match="is not good for this file"):
             made.provision("--verify", path, "--allowed-signers", keys / "allowed")
     path.write_bytes(data)
-    code, said = made.provision("--verify", path, "--allowed-signers", keys / "allowed")
+    code, output = made.provision("--verify", path, "--allowed-signers", keys / "allowed")
     assert code == 0
-    assert said.startswith("good: gpu07 of ")
-    assert "signed by ada@example.org (ED25519 key SHA256:" in said
+    assert output.startswith("good: gpu07 of ")
+    assert "signed by ada@example.org (ED25519 key SHA256:" in output
 
 
 @pytest.mark.parametrize("change", [lambda b: b[:-1], lambda b: b + b" ", lambda _: b""])
@@ -247,9 +247,9 @@ def test_evidence_is_never_written_over(tmp_path: Path, keys: Path) -> None:
 
 def test_by_default_it_is_in_the_project_by_its_date(tmp_path: Path, keys: Path) -> None:
     project = made.project(tmp_path / "project")
-    code, said = made.provision(made.HOST, "-p", project, "--key", keys / "ada", "--json")
+    code, output = made.provision(made.HOST, "-p", project, "--key", keys / "ada", "--json")
     assert code == 0
-    answer = json.loads(said)
+    answer = json.loads(output)
     path = Path(answer["evidence"])
     found = evidence.parse(path.read_bytes(), where=str(path))
     assert path == project / "evidence" / evidence.file_name(made.HOST, found["written"])

@@ -148,7 +148,7 @@ def test_what_is_declared_and_seen_may_agree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "seen", "words"),
+    ("declared", "seen", "words"),
     [
         (
             {"gpu_platform": "debian11"},
@@ -183,11 +183,11 @@ def test_what_is_declared_and_seen_may_agree() -> None:
     ],
 )
 def test_a_difference_between_both_names_both_and_the_place(
-    said: dict[str, Any], seen: Seen, words: list[str]
+    declared: dict[str, Any], seen: Seen, words: list[str]
 ) -> None:
-    (name,) = said
+    (name,) = declared
     sources = Sources({"lab/hosts.yml": f"gpu:\n  vars:\n    {name}: x\n"})
-    before = fleet({"gpu": group("gpu07", gpu_stack=TF, **said)}, sources=sources)
+    before = fleet({"gpu": group("gpu07", gpu_stack=TF, **declared)}, sources=sources)
     with pytest.raises(InputError) as caught:
         with_facts(before, {"gpu07": seen})
     assert caught.value.where == "lab/hosts.yml:3"

@@ -23,13 +23,13 @@ FILES = {"gpu_front_door_certificate": "/etc/tls/chain.pem", "gpu_front_door_key
 
 
 def fleet(**changed: Any) -> Any:
-    said = {key: value for key, value in {**GOOD, **changed}.items() if value is not None}
+    variables = {key: value for key, value in {**GOOD, **changed}.items() if value is not None}
     export = {
         "_meta": {"hostvars": {}},
         "all": {"children": ["gpu"]},
-        "gpu": {"hosts": ["gpu01"], "vars": copy.deepcopy(said)},
+        "gpu": {"hosts": ["gpu01"], "vars": copy.deepcopy(variables)},
     }
-    text = "".join(f"{key}: x\n" for key in said)
+    text = "".join(f"{key}: x\n" for key in variables)
     words = Words(all_options(), PREFIXES, JUDGES)
     return parse(export, words, Sources({"lab/hosts.yml": text}))
 

@@ -506,6 +506,6 @@ def test_an_index_of_wheels_over_plain_http_is_warned_of(
     environment: dict[str, str], hosts: list[str]
 ) -> None:
     """Its hashes were locked without a word."""
-    said = wheels.plain_indexes(environment)
-    assert [text.split(" names ")[1].split(" ")[0] for text in said] == hosts
-    assert "s3cret" not in "".join(said)
+    messages = wheels.plain_indexes(environment)
+    assert [text.split(" names ")[1].split(" ")[0] for text in messages] == hosts
+    assert "s3cret" not in "".join(messages)

@@ -340,9 +340,9 @@ def test_any_wish_is_one_or_refused(value: Any) -> None:
 def test_any_value_of_our_words_is_one_or_refused(data: st.DataObject) -> None:
     options = all_options()
     names = [inventory.WISH, inventory.PLATFORM, inventory.MODELS, *options]
-    said = data.draw(st.dictionaries(st.sampled_from(names), JSON, max_size=3))
-    said.setdefault(inventory.WISH, {"tensorflow": "2.9"})
-    export = {"_meta": {"hostvars": {"a": said}}, "all": {"hosts": ["a"]}}
+    variables = data.draw(st.dictionaries(st.sampled_from(names), JSON, max_size=3))
+    variables.setdefault(inventory.WISH, {"tensorflow": "2.9"})
+    export = {"_meta": {"hostvars": {"a": variables}}, "all": {"hosts": ["a"]}}
     words = inventory.Words(options, PREFIXES, JUDGES)
     refusal(lambda: inventory.parse(export, words).kinds())
 

@@ -361,10 +361,10 @@ def test_a_driver_that_left_every_index_is_the_next_of_its_branch(upstream: Upst
     made = make(first, fleet=fleet(gpu01=DEBIAN12))
     assert made.lock is not None
     assert driver(made.lock) == OLD
-    said = f"driver {NEW} has left the archive, {OLD} is the next of branch 535"
-    assert f"Debian 12 (bookworm): {said}" in made.notes
+    note = f"driver {NEW} has left the archive, {OLD} is the next of branch 535"
+    assert f"Debian 12 (bookworm): {note}" in made.notes
     (name,) = [n for n in made.lock.stacks if "debian12" in n]
-    assert made.lock.details["reasons"][name]["nvidia_driver"].endswith(said)
+    assert made.lock.details["reasons"][name]["nvidia_driver"].endswith(note)
     assert any(f"libcuda1 {NEW}" in line for line in made.gone)
     # And from then on it stays.
     assert locks.dump(lock(made.lock, fleet=fleet(gpu01=DEBIAN12))) == locks.dump(made.lock)

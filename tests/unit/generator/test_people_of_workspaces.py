@@ -24,11 +24,11 @@ GOOD: dict[str, Any] = {
 
 
 def fleet(text: str = "", /, **changed: Any) -> Any:
-    said = {key: value for key, value in {**GOOD, **changed}.items() if value is not None}
+    variables = {key: value for key, value in {**GOOD, **changed}.items() if value is not None}
     export = {
         "_meta": {"hostvars": {}},
         "all": {"children": ["gpu"]},
-        "gpu": {"hosts": ["gpu01", "gpu02"], "vars": copy.deepcopy(said)},
+        "gpu": {"hosts": ["gpu01", "gpu02"], "vars": copy.deepcopy(variables)},
     }
     words = Words(all_options(), PREFIXES, JUDGES)
     return parse(export, words, Sources({"lab/hosts.yml": text}))

@@ -94,8 +94,8 @@ def test_a_server_that_trickles_is_left(
     with pytest.raises(MachineError, match="cannot fetch") as caught:
         ask(f"{site}/{way}", tmp_path)
     assert time.monotonic() - began < 20
-    said = "no answer within" if way == "head" else "too slow: less than 1000 bytes a second"
-    assert caught.value.got.startswith(said)
+    expected = "no answer within" if way == "head" else "too slow: less than 1000 bytes a second"
+    assert caught.value.got.startswith(expected)
     assert caught.value.exit_code == 7
 
 

@@ -19,13 +19,13 @@ GOOD: dict[str, Any] = {
 
 
 def fleet(**changed: Any) -> Any:
-    said = {key: value for key, value in {**GOOD, **changed}.items() if value is not None}
+    variables = {key: value for key, value in {**GOOD, **changed}.items() if value is not None}
     export = {
         "_meta": {"hostvars": {}},
         "all": {"children": ["gpu"]},
-        "gpu": {"hosts": ["gpu01"], "vars": copy.deepcopy(said)},
+        "gpu": {"hosts": ["gpu01"], "vars": copy.deepcopy(variables)},
     }
-    text = "".join(f"{key}: x\n" for key in said)
+    text = "".join(f"{key}: x\n" for key in variables)
     words = Words(all_options(), PREFIXES, JUDGES)
     return parse(export, words, Sources({"lab/hosts.yml": text}))
 
@@ -47,7 +47,7 @@ def test_right_words_are_taken(changed: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         ({"slurm_controller": None}, "slurm_state: present, and no slurm_controller"),
         ({"slurm_controller": ""}, "slurm_state: present, and no slurm_controller"),
@@ -60,7 +60,7 @@ def test_right_words_are_taken(changed: dict[str, Any]) -> None:
         ({"slurm_address": "a,b"}, "is no address"),
     ],
 )
-def test_wrong_words_are_refused(changed: dict[str, Any], said: str) -> None:
+def test_wrong_words_are_refused(changed: dict[str, Any], expected: str) -> None:
     with pytest.raises(InputError) as error:
         fleet(**changed)
-    assert said in error.value.message
+    assert expected in error.value.message

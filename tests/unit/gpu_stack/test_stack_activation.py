@@ -110,7 +110,7 @@ def test_without_our_lines_it_is_what_it_was(activate: Path, prefix: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("there", "cuda", "said"),
+    ("there", "cuda", "expected"),
     [
         ("", {}, None),
         ("", {"prefix": CUDA, "source": "network"}, "no CUDA"),
@@ -121,9 +121,9 @@ def test_without_our_lines_it_is_what_it_was(activate: Path, prefix: str) -> Non
     ],
 )
 def test_the_look_tells_what_is_wrong(
-    activate: Path, there: str, cuda: dict[str, str], said: str | None
+    activate: Path, there: str, cuda: dict[str, str], expected: str | None
 ) -> None:
     activate.write_text(activation.with_blocks(activate.read_text("utf-8"), there), "utf-8")
     context = Context()
-    assert activation.fault(context, str(activate.parents[1]), cuda) == said
+    assert activation.fault(context, str(activate.parents[1]), cuda) == expected
     assert activation.fault(context, "/nowhere", cuda) is None

@@ -101,9 +101,9 @@ def test_apts_words_and_what_lies_before_it_are_reported(host: AptHost) -> None:
     host.says("apt-get --yes", (100, "", "E: held broken packages\n"))
     dkms = f"/lib/modules/{NEW}/updates/dkms/nvidia.ko"
     host.says(f"modinfo filename {NEW}", (0, f"{dkms}\n", ""))
-    said = refusal()
-    assert "E: held broken packages" in said
-    assert f"{dkms} is found before it: take it away." in said
+    message = refusal()
+    assert "E: held broken packages" in message
+    assert f"{dkms} is found before it: take it away." in message
 
 
 def test_a_module_that_a_kernel_would_refuse_is_named_before_it_boots(
@@ -115,10 +115,10 @@ def test_a_module_that_a_kernel_would_refuse_is_named_before_it_boots(
     host.says(f"modinfo version {NEW}", (1, "", ""), (0, f"{VERSION}\n", ""))
     host.says(f"modinfo signer {NEW}", (0, "Eve\n", ""))
     host.says(f"modinfo filename {NEW}", (0, "/lib/nvidia.ko\n", ""))
-    said = refusal()
-    assert f'kernel {NEW} will refuse the module /lib/nvidia.ko: "Eve" signed it' in said
-    assert "mokutil --import" in said
-    assert OLD not in said
+    message = refusal()
+    assert f'kernel {NEW} will refuse the module /lib/nvidia.ko: "Eve" signed it' in message
+    assert "mokutil --import" in message
+    assert OLD not in message
     # In check mode nothing is installed that could be asked.
     monkeypatch.setattr(signing, "verdicts", lambda *_arguments: pytest.fail("asked"))
     assert settle(check_mode=True, kernels=[OLD])["changed"] is False

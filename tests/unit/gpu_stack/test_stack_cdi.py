@@ -89,11 +89,11 @@ FAULTS: list[tuple[str | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), FAULTS)
-def test_what_is_wrong_with_it_is_named(host: Host, text: str | None, said: str) -> None:
+@pytest.mark.parametrize(("text", "fault"), FAULTS)
+def test_what_is_wrong_with_it_is_named(host: Host, text: str | None, fault: str) -> None:
     if text is not None:
         host.write(cdi.ETC, text)
-    assert items(host) == [(cdi.ETC, said, "current")]
+    assert items(host) == [(cdi.ETC, fault, "current")]
 
 
 @pytest.mark.parametrize("version", ["0.3.0", "0.4.0", "0.5.0", "'0.5.0'"])
@@ -109,8 +109,8 @@ def test_what_podman_reads_is_not_too_new(host: Host, version: str) -> None:
 def test_a_newer_podman_reads_more(host: Host, podman: str, reads: str | None) -> None:
     host.package("podman", podman, ["/usr/bin/podman"])
     host.write(cdi.ETC, specification(CUDA, version="0.7.0"))
-    said = f"CDI 0.7.0, and podman reads {reads}"
-    assert items(host) == ([(cdi.ETC, said, "current")] if reads else [])
+    fault = f"CDI 0.7.0, and podman reads {reads}"
+    assert items(host) == ([(cdi.ETC, fault, "current")] if reads else [])
     host.write(cdi.ETC, specification(CUDA, version="1.0.0"))
     assert len(items(host)) == 1
 

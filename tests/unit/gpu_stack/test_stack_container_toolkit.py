@@ -457,8 +457,8 @@ def test_an_entry_that_is_not_the_roles_stays(
     host: Host, config: dict[str, Any], docker_wish: str
 ) -> None:
     docker(host, config)
-    said = items(host, **GONE, nvidia_container_toolkit_docker=docker_wish)
-    assert ENTRY not in [item for item, _, _ in said]
+    changes = items(host, **GONE, nvidia_container_toolkit_docker=docker_wish)
+    assert ENTRY not in [item for item, _, _ in changes]
 
 
 def test_a_host_without_it_has_nothing_to_lose(tmp_path: Path) -> None:

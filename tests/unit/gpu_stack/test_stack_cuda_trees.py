@@ -229,8 +229,8 @@ def test_what_update_alternatives_refuses_is_reported(
     tree: Path, links: Path, host: AptHost
 ) -> None:
     host.says("--install", (2, "", "update-alternatives: error: no"))
-    said = apt_host.refusal(lambda: in_use(tree))
-    assert said == (
+    message = apt_host.refusal(lambda: in_use(tree))
+    assert message == (
         f"update-alternatives could not lead {links}/cuda to this tree: update-alternatives:"
         " error: no"
     )

@@ -156,9 +156,9 @@ def test_the_log_is_the_failing_kernels_and_not_the_newest(host: AptHost, tmp_pa
     assert make_log.words(VERSION, "nvidia", [NEW]) == ""
     write_log(place / "build/make.log", NEW, "nv.c:7:2: error: of the failing one", 1000)
     for kernels in ([NEW], [NEW, "5.10.0-99-amd64"]):
-        said = make_log.words(VERSION, "nvidia", kernels)
-        assert "of the failing one" in said
-        assert "of the good one" not in said
+        message = make_log.words(VERSION, "nvidia", kernels)
+        assert "of the failing one" in message
+        assert "of the good one" not in message
     # where DKMS took a build for good, and the kernel lacks the module all the same
     write_log(place / NEW / "x86_64/log/make.log", NEW, "nv.c:9:9: error: taken for good", 500)
     (place / "build/make.log").unlink()

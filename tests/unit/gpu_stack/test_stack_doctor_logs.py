@@ -71,8 +71,8 @@ def test_an_unattended_upgrade_is_named_as_the_mismatchs_reason(host: Patient) -
 
 
 def test_what_programs_on_the_host_say_is_evidence(host: Patient) -> None:
-    said = Result(255, "Failed to initialize NVML: Driver/library version mismatch\n", "")
-    host.answers["nvidia-smi"] = said
+    answer = Result(255, "Failed to initialize NVML: Driver/library version mismatch\n", "")
+    host.answers["nvidia-smi"] = answer
     log = "W dso_loader.cc:64] Could not load dynamic library 'libcufft.so.10'; dlerror: no\n"
     host.answers["python"] = Result(0, "", log)
     host.answers["apt-get"] = Result(100, "", "E: Unmet dependencies. Try ...\n")

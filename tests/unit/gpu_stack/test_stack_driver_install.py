@@ -553,9 +553,11 @@ def test_the_compilers_errors_of_the_latest_build_are_read(dkms: Path) -> None:
     errors = [f"  b.c:{line}:1: fatal error: {'x' * 400} y" for line in range(5)]
     text = "\n".join(["cc -Werror: x.c", *errors, "make: *** [b.o] Error 1"])
     latest = written(dkms / "nvidia-current" / VERSION / "build/make.log", text, 5)
-    said = make_log.words(VERSION, "nvidia-current")
-    assert said.startswith("The kernel module was not built: b.c:0:1: fatal error:... / b.c:1:1: ")
-    assert said.endswith(f" / b.c:2:1: fatal error:... (whole output on the host: {latest}).")
+    message = make_log.words(VERSION, "nvidia-current")
+    assert message.startswith(
+        "The kernel module was not built: b.c:0:1: fatal error:... / b.c:1:1: "
+    )
+    assert message.endswith(f" / b.c:2:1: fatal error:... (whole output on the host: {latest}).")
 
 
 def test_without_an_error_the_last_lines_are_read(dkms: Path) -> None:

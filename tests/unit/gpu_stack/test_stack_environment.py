@@ -351,7 +351,7 @@ def test_one_that_is_in_use_is_left_alone(wished: dict[str, Any], root: Path) ->
     library.write_bytes(b"\x7fELF" * 2000)
     (root / f".building-{NAME}").mkdir()
     with mapped(library) as job:
-        said = (
+        message = (
             rf"{NAME} would be changed, and is in use by pid {job.pid} \(.*\)\. Run again when "
             "they have ended; none is ever ended for you. Nothing was touched."
         )
@@ -359,7 +359,7 @@ def test_one_that_is_in_use_is_left_alone(wished: dict[str, Any], root: Path) ->
             lambda environment: environment.bring({}),
             lambda environment: environment.begin({}),
         ):
-            with pytest.raises(RefusedError, match=said):
+            with pytest.raises(RefusedError, match=message):
                 act(of(wished, reinstall=True))
         assert (root / f".building-{NAME}").exists()
         # A complete one is not changed, and asks nobody.
@@ -490,12 +490,12 @@ def test_a_pip_that_was_ended_has_installed_nothing(
     while works(pip):
         assert time.monotonic() < deadline, "it installs on, where nobody waits for it"
         time.sleep(0.02)
-    said = "was not installed: the background job was killed before it was done Run"
-    with pytest.raises(RefusedError, match=said):
+    message = "was not installed: the background job was killed before it was done Run"
+    with pytest.raises(RefusedError, match=message):
         of(wished).bring({}, True, job)
     assert os.listdir(root) == []
     # After a reboot nothing is known of it.
-    with pytest.raises(RefusedError, match=said):
+    with pytest.raises(RefusedError, match=message):
         of(wished).bring({}, True, job)
 
 

@@ -85,21 +85,26 @@ def test_the_driver_has_one_for_the_archive_and_one_for_nvidias_repository(tmp_p
     (tmp_path / "etc/apt/sources.list.d").mkdir(parents=True)
     repository = {"url": "https://nvidia.example/x", "suite": "/"}
     row = {"source": "network", "repository": repository, "packages": {"userspace": {}}}
-    said = {"nvidia_driver_mirror": ADDRESS, "nvidia_driver_repository_url": "https://a:b@m.org/x/"}
+    options = {
+        "nvidia_driver_mirror": ADDRESS,
+        "nvidia_driver_repository_url": "https://a:b@m.org/x/",
+    }
     archive, own = AUTH + "provision-nvidia-driver.conf", "provision-nvidia-driver-repository.conf"
-    assert faults(tmp_path, nvidia_driver, row, **said) == [archive, AUTH + own]
-    assert faults(tmp_path, nvidia_driver, {**row, "source": "distribution"}, **said) == [archive]
-    assert faults(tmp_path, nvidia_driver, {**row, "source": "runfile"}, **said) == []
+    assert faults(tmp_path, nvidia_driver, row, **options) == [archive, AUTH + own]
+    assert faults(tmp_path, nvidia_driver, {**row, "source": "distribution"}, **options) == [
+        archive
+    ]
+    assert faults(tmp_path, nvidia_driver, {**row, "source": "runfile"}, **options) == []
     # One source serves both: it and its password are CUDA's.
     shared = tmp_path / "etc/apt/sources.list.d/provision-cuda.sources"
     shared.write_text("Types: deb\nURIs: https://m.org/x\nSuites: /\nSigned-By: /k.asc\n")
-    assert faults(tmp_path, nvidia_driver, row, **said) == [archive]
+    assert faults(tmp_path, nvidia_driver, row, **options) == [archive]
 
 
 def test_the_toolkit_and_nvidias_cuda_have_theirs(tmp_path: Path) -> None:
     row = {"version": "1.20.1", "packages": {}}
-    said = {"nvidia_container_toolkit_repository_url": "https://a:b@m.org/x/"}
-    assert faults(tmp_path, nvidia_container_toolkit, row, **said) == [
+    options = {"nvidia_container_toolkit_repository_url": "https://a:b@m.org/x/"}
+    assert faults(tmp_path, nvidia_container_toolkit, row, **options) == [
         AUTH + "provision-nvidia-container-toolkit.conf"
     ]
 

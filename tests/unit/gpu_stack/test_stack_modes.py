@@ -56,7 +56,7 @@ REINSTALL = {"cuda_reinstall": ["nvidia-cuda-toolkit"]}
 
 
 @pytest.mark.parametrize(
-    ("path", "mode", "said", "repair"),
+    ("path", "mode", "expected", "repair"),
     [
         (PTXAS, 0o644, "mode 0644, not executable for all", REINSTALL),
         (PTXAS, 0o744, "mode 0744, not executable for all", REINSTALL),
@@ -85,12 +85,12 @@ REINSTALL = {"cuda_reinstall": ["nvidia-cuda-toolkit"]}
     ],
 )
 def test_a_lost_mode_is_planned_and_cured(
-    host: Host, path: str, mode: int, said: str, repair: dict[str, list[str]]
+    host: Host, path: str, mode: int, expected: str, repair: dict[str, list[str]]
 ) -> None:
     """`chmod a-x /usr/bin/ptxas`: the plan was empty, and a run changed nothing."""
     host.path(path).chmod(mode)
     plan = host.plan()
-    assert [(change["item"], change["from"]) for change in plan["changes"]] == [(path, said)]
+    assert [(change["item"], change["from"]) for change in plan["changes"]] == [(path, expected)]
     assert plan["repairs"] == {"cuda": repair}
 
 
@@ -170,7 +170,7 @@ def test_whose_a_directory_above_cudnn_is_is_the_administrators(host: Host) -> N
 
 
 @pytest.mark.parametrize(
-    ("path", "mode", "said", "component"),
+    ("path", "mode", "expected", "component"),
     [
         (CUDNN, 0o777, "mode 0777, writable by others", "cudnn"),
         (CUDNN + "/include", 0o700, "closed", "cudnn"),
@@ -182,14 +182,14 @@ def test_whose_a_directory_above_cudnn_is_is_the_administrators(host: Host) -> N
     ],
 )
 def test_what_is_ours_is_roots_and_readable(
-    host: Host, path: str, mode: int, said: str, component: str
+    host: Host, path: str, mode: int, expected: str, component: str
 ) -> None:
     """A closed receipt or loader's cache failed the checks, and the plan was empty."""
     if not host.path(path).exists():
         host.write(path, "")
     host.path(path).chmod(mode)
     found = [(change["component"], change["from"]) for change in host.plan()["changes"]]
-    assert found == [(component, said)]
+    assert found == [(component, expected)]
 
 
 def test_a_compiler_tool_that_was_taken_out_of_its_package_is_looked_at(host: Host) -> None:

@@ -138,12 +138,12 @@ def test_without_logind_there_is_utmp(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("idle", "said"),
+    ("idle", "expected"),
     [(None, ""), (599, ""), (600, ", idle for 10 min"), (7199, ", idle for 119 min")],
 )
-def test_idle_is_told_from_ten_minutes_on(idle: int | None, said: str) -> None:
+def test_idle_is_told_from_ten_minutes_on(idle: int | None, expected: str) -> None:
     person = {"user": "a", "at": "tty1", "from": None, "idle": idle}
-    assert people.words(person) == "a on tty1" + said
+    assert people.words(person) == "a on tty1" + expected
 
 
 SAT, SUN, MON = 5, 6, 0

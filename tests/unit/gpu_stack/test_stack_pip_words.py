@@ -28,7 +28,7 @@ CASES = {
 UNKNOWN = "WARNING: x\n\nERROR: No matching distribution found for absl-py==1.0.0\n"
 
 
-def said(stderr: str, works: bool = False) -> str:
+def message_of(stderr: str, works: bool = False) -> str:
     why = pip_install.reasons(stderr, "/opt/tensorflow")
     return pip_install.not_installed("2.9.3", why, works)
 
@@ -36,7 +36,7 @@ def said(stderr: str, works: bool = False) -> str:
 @pytest.mark.parametrize("name", CASES)
 def test_the_reason_is_reported_in_a_sentence(name: str) -> None:
     stderr, words = CASES[name]
-    message = said(stderr)
+    message = message_of(stderr)
     assert f"TensorFlow 2.9.3 was not installed: {words}" in message.replace(
         "ERROR: THESE PACKAGES ", ""
     )
@@ -45,28 +45,30 @@ def test_the_reason_is_reported_in_a_sentence(name: str) -> None:
 
 
 def test_what_is_still_current_is_said() -> None:
-    message = said("x\n", works=True)
+    message = message_of("x\n", works=True)
     assert message == (
         "TensorFlow 2.9.3 was not installed: x The version in use before is still the current one. "
         "Run again once the cause is gone."
     )
-    assert "current" not in said("x\n")
+    assert "current" not in message_of("x\n")
 
 
 def test_an_index_without_the_wheel_or_out_of_reach_is_asked_about() -> None:
-    assert said(UNKNOWN).startswith(
+    assert message_of(UNKNOWN).startswith(
         "TensorFlow 2.9.3 was not installed: ERROR: No matching distribution found for "
         "absl-py==1.0.0 Does this host reach the package index (tensorflow_index_url, "
     )
 
 
 def test_a_login_is_cut_out_and_the_address_stays() -> None:
-    message = said("ERROR: 404 Client Error for url: https://ada:s%40cret@mirror.org/simple/x/\n")
+    message = message_of(
+        "ERROR: 404 Client Error for url: https://ada:s%40cret@mirror.org/simple/x/\n"
+    )
     assert "for url: https://mirror.org/simple/x/" in message
     assert "cret" not in message
 
 
 def test_the_reason_of_a_connection_has_no_address_of_memory() -> None:
-    message = said(BROKEN)
+    message = message_of(BROKEN)
     assert "(NewConnectionError('Failed to establish a new connection: [Errno 111] " in message
     assert "<pip" not in message

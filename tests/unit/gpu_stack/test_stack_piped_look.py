@@ -325,7 +325,7 @@ EXPRESSIONS = TEXTS | {
 }
 
 
-def expressions(kept: Path, said: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any]]:
+def expressions(kept: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any]]:
     """A look's answer, and which of its expressions Python has compiled for it."""
     compiled: list[Any] = []
     with monkeypatch.context() as patch:
@@ -338,7 +338,7 @@ def expressions(kept: Path, said: str, monkeypatch: pytest.MonkeyPatch) -> tuple
         patch.setattr(COMPILER, "_code", counted)
         patch.setattr(COMPILER, "compile", COMPILER.compile)
         re.purge()
-        answer = look(kept, {"say": said}, texts=EXPRESSIONS)
+        answer = look(kept, {"say": text}, texts=EXPRESSIONS)
     return answer, compiled
 
 

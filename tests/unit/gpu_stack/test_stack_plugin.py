@@ -125,8 +125,8 @@ SECRET = "0123456789abcdef-of-the-vault"  # noqa: S105
 
 def test_of_a_token_the_look_gets_its_hash_alone(tmp_path: Path, module_only: str) -> None:
     """Piped or as a module, whose arguments Ansible shows with -vvv."""
-    said = tmp_path / "said.json"
-    said.write_text(
+    file = tmp_path / "said.json"
+    file.write_text(
         json.dumps(
             {
                 "gpu_workspaces": [{"name": "ada", "gpus": "none", "port": 8801}],
@@ -138,7 +138,7 @@ def test_of_a_token_the_look_gets_its_hash_alone(tmp_path: Path, module_only: st
     digest = hashlib.sha256(SECRET.encode()).hexdigest()
     for python in (sys.executable, module_only):
         result, log = run(
-            *(tmp_path, "-vvv", "-e", f"@{said}"),
+            *(tmp_path, "-vvv", "-e", f"@{file}"),
             *("-e", f"ansible_python_interpreter={python}"),
             ANSIBLE_PIPELINING="false",
         )
@@ -150,8 +150,8 @@ def test_of_a_token_the_look_gets_its_hash_alone(tmp_path: Path, module_only: st
 def test_of_a_mirrors_password_the_look_gets_nothing(tmp_path: Path, module_only: str) -> None:
     """Over a connection without pipelining -vvv showed it among the module's arguments."""
     address = f"https://ada:{SECRET}@mirror.example.org/debian"
-    said = tmp_path / "said.json"
-    said.write_text(
+    file = tmp_path / "said.json"
+    file.write_text(
         json.dumps(
             {
                 "cuda_mirror": address,
@@ -162,7 +162,7 @@ def test_of_a_mirrors_password_the_look_gets_nothing(tmp_path: Path, module_only
     )
     for python in (sys.executable, module_only):
         result, log = run(
-            *(tmp_path, "-vvv", "-e", f"@{said}"),
+            *(tmp_path, "-vvv", "-e", f"@{file}"),
             *("-e", f"ansible_python_interpreter={python}"),
             ANSIBLE_PIPELINING="false",
         )
@@ -188,14 +188,14 @@ def test_of_a_given_key_the_look_gets_its_hash_alone(
         capture_output=True,
     )
     assert SECRET not in key.read_text()
-    said = {
+    answers = {
         "gpu_front_door_name": "gpu07.example.org",
         "gpu_front_door_tls": "given",
         "gpu_front_door_certificate": str(tmp_path / "chain.pem"),
         "gpu_front_door_key": str(key),
         "gpu_workspaces": [{"name": "ada", "gpus": "none", "port": 8801}],
     }
-    (tmp_path / "said.json").write_text(json.dumps(said))
+    (tmp_path / "said.json").write_text(json.dumps(answers))
     result, log = run(
         *(tmp_path, "-vvv", "-e", f"@{tmp_path / 'said.json'}"),
         *("--vault-password-file", str(vault)),
@@ -208,13 +208,13 @@ def test_of_a_given_key_the_look_gets_its_hash_alone(
 
 
 def test_a_given_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    said = {
+    answers = {
         "gpu_front_door_name": "gpu07.example.org",
         "gpu_front_door_tls": "given",
         "gpu_front_door_certificate": "/nonexistent/chain.pem",
         "gpu_front_door_key": "/nonexistent/key.pem",
     }
-    (tmp_path / "said.json").write_text(json.dumps(said))
+    (tmp_path / "said.json").write_text(json.dumps(answers))
     result, log = run(tmp_path, "-e", f"@{tmp_path / 'said.json'}")
     assert result == {}
     expected = "gpu_front_door_certificate: /nonexistent/chain.pem can't be read on this machine"
@@ -359,8 +359,8 @@ def test_a_wanted_password_is_reported_with_its_cure(
 ) -> None:
     monkeypatch.syspath_prepend(str(PLUGINS / "action"))
     plugin = importlib.import_module("gpu_state")
-    said = plugin.no_password(error, "bob")
-    assert (said is None) if expected is None else said.startswith(expected)
+    message = plugin.no_password(error, "bob")
+    assert (message is None) if expected is None else message.startswith(expected)
 
 
 def test_the_ordinary_look_ships_what_it_imports_and_nothing_of_the_doctor() -> None:

@@ -48,7 +48,7 @@ class Programs:
 
     def __init__(self, **wrong: Result) -> None:
         names = {"smi": "nvidia-smi", "devices": DEVICES, "compute": COMPUTE, "fit": FIT}
-        self.answers = RIGHT | {names.get(name, name): said for name, said in wrong.items()}
+        self.answers = RIGHT | {names.get(name, name): answer for name, answer in wrong.items()}
         self.started: list[tuple[list[str], float, dict[str, str]]] = []
 
     def __call__(self, argv: list[str], patience: float, environment: dict[str, str]) -> Result:
@@ -125,8 +125,8 @@ def test_what_a_host_does_not_have_is_not_asked(changed: dict[str, Any], asked: 
     if changed.get("gpus") == 0:
         programs.answers[DEVICES] = Result(0, seen(gpus=0), "")
     assert proof(programs, **changed).fault() is None
-    said = [argv[-1] if argv[0] == PYTHON else argv[:1] for argv, _, _ in programs.started]
-    assert said == asked
+    commands = [argv[-1] if argv[0] == PYTHON else argv[:1] for argv, _, _ in programs.started]
+    assert commands == asked
 
 
 def test_each_program_has_an_end_and_root_imports_from_nowhere_else() -> None:

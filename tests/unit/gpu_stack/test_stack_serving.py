@@ -77,9 +77,9 @@ def test_an_entry_gets_its_defaults() -> None:
     ],
 )
 def test_a_wrong_entry_is_refused_without_its_value(change: dict[str, Any], words: str) -> None:
-    said = refused({**MNIST, **change})
-    assert words in said
-    assert "geheim" not in said
+    message = refused({**MNIST, **change})
+    assert words in message
+    assert "geheim" not in message
 
 
 def test_what_is_missing_is_said_with_its_form() -> None:
@@ -405,7 +405,7 @@ def test_what_tensorflow_itself_says_is_the_models_word(monkeypatch: pytest.Monk
     (entry,) = entries.checked([MNIST])
     calls: list[list[str]] = []
 
-    def said(text: str) -> dict[str, Any]:
+    def answered(text: str) -> dict[str, Any]:
         def limited(words: list[str], **_bounds: object) -> tuple[int, str, str]:
             calls.append(words)
             return 0, text, ""
@@ -414,9 +414,9 @@ def test_what_tensorflow_itself_says_is_the_models_word(monkeypatch: pytest.Monk
         return prediction.expected(entry, "/srv/models/mnist/1", "python", "program")
 
     whole = {"signature": "serving_default", "inputs": {"x": [1]}, "outputs": {"y": [2]}}
-    assert said("a warning\n" + json.dumps(whole)) == whole
+    assert answered("a warning\n" + json.dumps(whole)) == whole
     for text in ("{}", "[]", "7", json.dumps({**whole, "outputs": []}), "[" * 100000, ""):
-        assert list(said(text)) == ["none"]
+        assert list(answered(text)) == ["none"]
     # More memory than the model may have, TensorFlow beside it, ends it and not the host.
     assert f"MemoryMax={12 << 30}" in calls[0]
     deep: Any = 1.0

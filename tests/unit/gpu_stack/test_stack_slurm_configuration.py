@@ -84,7 +84,7 @@ def test_a_driver_that_hangs_does_not_keep_slurmd_from_its_jobs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "value", "said"),
+    ("read", "value", "expected"),
     [
         ("cluster", "My Cluster", "is no name of a cluster"),
         ("controller", "a b", "is no name of a host"),
@@ -117,8 +117,8 @@ def test_a_driver_that_hangs_does_not_keep_slurmd_from_its_jobs() -> None:
         ("extra", ["KillWait=60#"], "expected one Name=Value"),
     ],
 )
-def test_a_wrong_word_is_said(read: str, value: Any, said: str) -> None:
-    assert said in (getattr(words, read)(value) or "")
+def test_a_wrong_word_is_said(read: str, value: Any, expected: str) -> None:
+    assert expected in (getattr(words, read)(value) or "")
 
 
 def test_right_words_are_taken() -> None:
@@ -131,12 +131,12 @@ def test_right_words_are_taken() -> None:
 
 
 def test_names_and_addresses_of_the_inventory_are_read_as_well() -> None:
-    for word, value, said in (
+    for word, value, expected in (
         ("name", "gpu 02", "is no name of a host for Slurm"),
         ("name", "all", "is no name of a host for Slurm"),
         ("address", "2001:db8::1", "expected a name or an address of IPv4"),
     ):
         options = {**NODE, "slurm_host": {**NODE["slurm_host"], word: value}}
         (fault,) = wishes.faults(options)
-        assert said in fault
+        assert expected in fault
     assert wishes.faults(NODE) == []

@@ -30,7 +30,7 @@ def test_a_node_is_ready_or_not(state: str, ready: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "said", "cure"),
+    ("reason", "expected", "cure"),
     [
         ("Low RealMemory (reported:100 < 100.00% of configured:200)", "less memory", "run again"),
         ("gres/gpu count reported lower than configured (1 < 2)", "fewer GPUs", "nvidia-smi -L"),
@@ -38,10 +38,10 @@ def test_a_node_is_ready_or_not(state: str, ready: bool) -> None:
         ("Node unexpectedly rebooted", "Node unexpectedly rebooted", "state=resume"),
     ],
 )
-def test_a_reason_is_said_with_its_cure(reason: str, said: str, cure: str) -> None:
+def test_a_reason_is_said_with_its_cure(reason: str, expected: str, cure: str) -> None:
     line = SHOWN.replace("State=IDLE", "State=DOWN+DRAIN") + f" Reason={reason} [root@2026-11-26]"
     wrong, todo = nodes.why(nodes.parse(line))
-    assert said in wrong
+    assert expected in wrong
     assert cure in todo
 
 
@@ -109,7 +109,7 @@ def test_a_reserve_that_leaves_jobs_nothing_is_refused(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("controller", "node", "said"),
+    ("controller", "node", "expected"),
     [
         ("22.05.8", "20.11.4", None),
         ("23.11.4", "22.05.8", None),
@@ -121,10 +121,12 @@ def test_a_reserve_that_leaves_jobs_nothing_is_refused(host: Host) -> None:
         ("", "22.05.8", None),
     ],
 )
-def test_releases_that_a_controller_serves(controller: str, node: str, said: str | None) -> None:
+def test_releases_that_a_controller_serves(
+    controller: str, node: str, expected: str | None
+) -> None:
     read = [obstacles.version("slurm-wlm " + text) for text in (controller, node)]
     why = obstacles.unserved(*read)
-    assert why is said is None or (said is not None and said in (why or ""))
+    assert why is expected is None or (expected is not None and expected in (why or ""))
 
 
 def test_a_controller_stays_as_long_as_it_has_nodes(host: Host) -> None:

@@ -26,7 +26,7 @@ def look(context: Context) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("main", "more", "said"),
+    ("main", "more", "expected"),
     [
         (MAIN, {}, None),
         (MAIN, {"20-a.conf": "usepam = no\n"}, "/etc/ssh/sshd_config.d/20-a.conf"),
@@ -52,21 +52,21 @@ def look(context: Context) -> dict[str, Any]:
     ],
 )
 def test_whether_sshd_uses_pam(
-    tmp_path: Path, main: str, more: dict[str, str], said: str | None
+    tmp_path: Path, main: str, more: dict[str, str], expected: str | None
 ) -> None:
     """`UsePAM no`: the host could never be proven, and verify said to run the playbook again."""
     files = {"/etc/ssh/sshd_config": main}
     files |= {f"/etc/ssh/sshd_config.d/{name}": text for name, text in more.items()}
-    assert surroundings.sshd_without_pam(host(tmp_path, files)) == said
+    assert surroundings.sshd_without_pam(host(tmp_path, files)) == expected
 
 
-@pytest.mark.parametrize(("others", "said"), [(14, None), (15, "/etc/ssh/sshd_config")])
-def test_so_many_files_of_sshd_are_read(tmp_path: Path, others: int, said: str | None) -> None:
+@pytest.mark.parametrize(("others", "expected"), [(14, None), (15, "/etc/ssh/sshd_config")])
+def test_so_many_files_of_sshd_are_read(tmp_path: Path, others: int, expected: str | None) -> None:
     """Includes may lead in a circle; what is read ends with the sixteenth file."""
     files = {f"/etc/ssh/sshd_config.d/{at:02}.conf": "Port 22\n" for at in range(others)}
     files["/etc/ssh/sshd_config.d/99.conf"] = "UsePAM yes\n"
     files["/etc/ssh/sshd_config"] = "Include sshd_config.d/*.conf\n"
-    assert surroundings.sshd_without_pam(host(tmp_path, files)) == said
+    assert surroundings.sshd_without_pam(host(tmp_path, files)) == expected
 
 
 def test_a_host_without_sshd_has_no_such_trouble(tmp_path: Path) -> None:

@@ -206,10 +206,10 @@ def test_the_use_of_one_behind_a_link_is_seen(root: Path) -> None:
     link.symlink_to(root)
     with library.open("rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ):
         code = f"{IMPORTED}; print(venv_use.names_of_users(Context(), [{str(link / NAME)!r}]))"
-        said = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
-    assert f"pid {os.getpid()} " in said.stdout
+    assert f"pid {os.getpid()} " in done.stdout
 
 
 def test_where_the_kernel_does_not_tell_the_command_line_does(root: Path) -> None:

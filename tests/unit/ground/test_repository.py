@@ -127,7 +127,7 @@ def test_apt_reads_it_and_gets_a_package(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "expected"),
     [
         ("expired", "is expired"),
         ("expired-key", "EXPKEYSIG"),
@@ -137,13 +137,13 @@ def test_apt_reads_it_and_gets_a_package(site: Site, tmp_path: Path) -> None:
     ],
 )
 def test_apt_refuses_what_is_spoiled_and_takes_it_again(
-    site: Site, tmp_path: Path, how: str, said: str
+    site: Site, tmp_path: Path, how: str, expected: str
 ) -> None:
     site.spoil(how)
     key = (site.root / sites.CUDA / "3bf863cc.pub").read_text()
     done = apt(site, tmp_path, "update", key=key)
     assert done.returncode, done.stdout
-    assert said in done.stdout + done.stderr
+    assert expected in done.stdout + done.stderr
     site.spoil("none")
     done = apt(site, tmp_path, "update")
     assert done.returncode == 0, done.stderr

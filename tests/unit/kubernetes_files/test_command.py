@@ -34,9 +34,9 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_two_trainings_stand_side_by_side(project: Path) -> None:
     assert run(project)[0] == 0
     for script in ("train", "other"):
-        code, said = run(project, "--script", str(project / f"{script}.py"), "--image", IMAGE)
-        assert code == 0, said
-        assert "kubectl apply --server-side" in said
+        code, output = run(project, "--script", str(project / f"{script}.py"), "--image", IMAGE)
+        assert code == 0, output
+        assert "kubectl apply --server-side" in output
     folder = project / "kubernetes"
     jobs = {
         f"jobs/{job}/{n}.yaml" for job in ("train", "other") for n in ("job", "tfjob", "script")
@@ -76,17 +76,17 @@ def test_what_a_person_changed_is_kept(project: Path) -> None:
 def test_what_can_not_be_is_refused_and_nothing_is_written(
     project: Path, arguments: list[str], words: str
 ) -> None:
-    code, said = run(project, *arguments)
+    code, output = run(project, *arguments)
     assert code != 0
-    assert words in said
+    assert words in output
     assert not (project / "kubernetes").exists()
 
 
 def test_a_lock_without_the_toolkit_writes_nothing(project: Path) -> None:
     (project / "lock.yml").write_bytes(locks.dump(locked.lock(toolkit=False)))
-    code, said = run(project)
+    code, output = run(project)
     assert code != 0
-    assert "no pod gets a GPU of these hosts" in said
+    assert "no pod gets a GPU of these hosts" in output
     assert not (project / "kubernetes").exists()
 
 
@@ -94,7 +94,7 @@ def test_a_folder_of_somebody_s_is_left_alone(project: Path) -> None:
     theirs = project / "kubernetes" / "README.md"
     theirs.parent.mkdir()
     theirs.write_text("mine\n", encoding="utf-8")
-    code, said = run(project)
+    code, output = run(project)
     assert code != 0
-    assert "this folder has files of somebody's" in said
+    assert "this folder has files of somebody's" in output
     assert list(theirs.parent.iterdir()) == [theirs]

@@ -28,7 +28,7 @@ def test_the_label_says_what_the_host_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         ("-cs", "focal"),
         ("-is", "Ubuntu"),
@@ -37,7 +37,7 @@ def test_the_label_says_what_the_host_is() -> None:
         ("-si -r", "Ubuntu\n20.04"),
     ],
 )
-def test_lsb_release_answers_as_ubuntus(tmp_path: Path, options: str, said: str) -> None:
+def test_lsb_release_answers_as_ubuntus(tmp_path: Path, options: str, expected: str) -> None:
     known = tmp_path / "lsb-release"
     known.write_text(FILES["/etc/lsb-release"][0])
     program = tmp_path / "lsb_release"
@@ -45,7 +45,7 @@ def test_lsb_release_answers_as_ubuntus(tmp_path: Path, options: str, said: str)
     done = subprocess.run(
         ["sh", str(program), *shlex.split(options)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == said
+    assert done.stdout.strip() == expected
 
 
 class Images(machine.Podman):

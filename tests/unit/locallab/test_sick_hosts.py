@@ -74,8 +74,8 @@ def test_what_no_library_would_read_is_refused(
     with pytest.raises(InputError) as caught:
         gpu.Simulated(name=A100, **said_of)
     error = caught.value
-    said = " ".join((str(error), error.got, error.expected, error.hint))
-    assert all(word in said for word in words), said
+    message = " ".join((str(error), error.got, error.expected, error.hint))
+    assert all(word in message for word in words), message
 
 
 def test_a_sick_host_is_written_as_lines_of_its_gpus() -> None:

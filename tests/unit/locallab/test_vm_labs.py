@@ -243,8 +243,8 @@ def test_status_says_what_each_host_is(make_guest: MakeGuest) -> None:
 
 @pytest.mark.usefixtures("makes_machines")
 def test_a_lab_is_up_and_down(tmp_path: Path, cache: Path) -> None:
-    said: list[str] = []
-    made = up(tmp_path, count=2, keep=True, progress=said.append)
+    messages: list[str] = []
+    made = up(tmp_path, count=2, keep=True, progress=messages.append)
     first, second = (host.guest for host in made.hosts)
     assert first is not None
     assert second is not None
@@ -252,8 +252,8 @@ def test_a_lab_is_up_and_down(tmp_path: Path, cache: Path) -> None:
     assert first.folder.stat().st_mode & 0o777 == 0o700
     assert (first.folder / "variables.fd").read_bytes() == b"variables"
     assert (first.folder / "disk.qcow2").read_text() == "overlay\n"
-    assert f"gpu02 answers at 127.0.0.1:{second.port}" in said
-    assert any(text.startswith("Starting gpu01 under emulation: ") for text in said)
+    assert f"gpu02 answers at 127.0.0.1:{second.port}" in messages
+    assert any(text.startswith("Starting gpu01 under emulation: ") for text in messages)
     assert made.inventory()["gpu"]["hosts"]["gpu02"]["ansible_port"] == second.port
     assert f"[127.0.0.1]:{first.port} ssh-ed25519" in made.known_hosts.read_text()
     with pytest.raises(InputError) as caught:

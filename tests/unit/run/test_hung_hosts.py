@@ -129,16 +129,16 @@ def test_the_limit_of_a_steps_tasks_is_none_or_long_enough(seconds: int, good: b
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("timeout", "seconds"),
     [(0, 7200), ("0", 7200), (900, 900), ("900", 900), ("10m", 7200), (-1, 7200)],
 )
-def test_every_task_of_a_step_has_an_end(said: object, seconds: int) -> None:
+def test_every_task_of_a_step_has_an_end(timeout: object, seconds: int) -> None:
     """Where nothing, or nothing that can be read, is said, its kind of step says it."""
     (step,) = yaml.safe_load((ROOT / "roles/gpu_state/tasks/step.yml").read_text("utf-8"))
     assert step["ansible.builtin.include_role"]["apply"]["timeout"] == "{{ __gpu_state_seconds }}"
     environment = jinja2.Environment(autoescape=True)
     expression = environment.from_string(step["vars"]["__gpu_state_seconds"])
-    rendered = expression.render(gpu_step_timeout=said, __gpu_state_step={"seconds": 7200})
+    rendered = expression.render(gpu_step_timeout=timeout, __gpu_state_step={"seconds": 7200})
     assert int(rendered) == seconds
 
 
@@ -169,12 +169,14 @@ def test_nothing_between_the_look_and_the_receipt_waits_for_ansible_cfgs_four_ho
 
 
 @pytest.mark.parametrize(
-    ("said", "deep", "seconds"),
+    ("timeout", "deep", "seconds"),
     [(600, False, 600), ("120", True, 720), ("10m", False, 10), (0, False, 10), ("", True, 60)],
 )
-def test_nothing_said_with_e_takes_the_limit_away(said: object, deep: bool, seconds: int) -> None:
+def test_nothing_said_with_e_takes_the_limit_away(
+    timeout: object, deep: bool, seconds: int
+) -> None:
     """Ansible takes 0 for none at all, and no option's check reads -e."""
-    assert time_limit.seconds(said, deep) == seconds
+    assert time_limit.seconds(timeout, deep) == seconds
 
 
 def test_a_look_that_hangs_is_ended_by_its_limit_whoever_catches_exceptions() -> None:

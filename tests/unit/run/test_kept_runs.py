@@ -208,12 +208,12 @@ def test_what_is_known_is_written_while_a_run_is_at_work(tmp_path: Path) -> None
 
 def begun(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Writer, list[str]]:
     """A run that begins in a project, and what is said of it."""
-    said: list[str] = []
+    messages: list[str] = []
     monkeypatch.setenv("TMPDIR", str(project.parent))
     monkeypatch.setattr(runs.tempfile, "tempdir", str(project.parent))
-    writer = Writer(project, Record("run", NOON, {}, None), said.append)
+    writer = Writer(project, Record("run", NOON, {}, None), messages.append)
     writer.begin()
-    return writer, said
+    return writer, messages
 
 
 @pytest.mark.parametrize("obstacle", ["a file", "a link to nowhere", "not allowed"])
@@ -240,8 +240,8 @@ def test_a_project_that_takes_no_report_costs_no_run_its_own(
             mkdir(path, *arguments, **options)
 
         monkeypatch.setattr(Path, "mkdir", denied)
-    writer, said = begun(project, monkeypatch)
-    assert said == [f"{home} takes no report: {why}. This run's is in {writer.folder}."]
+    writer, messages = begun(project, monkeypatch)
+    assert messages == [f"{home} takes no report: {why}. This run's is in {writer.folder}."]
     report = writer.finish(failures=set(), interrupted=False, keep=50)
     assert json.loads((writer.folder / "report.json").read_text()) == report
     assert project not in writer.folder.parents
@@ -255,8 +255,8 @@ def test_a_link_to_another_disk_is_followed(
     project.mkdir()
     disk.mkdir()
     (project / "report").symlink_to(disk)
-    writer, said = begun(project, monkeypatch)
-    assert said == []
+    writer, messages = begun(project, monkeypatch)
+    assert messages == []
     assert (disk / "latest").resolve() == writer.folder.resolve()
 
 
@@ -269,8 +269,8 @@ def test_who_says_where_the_report_goes_gets_it_there_and_nothing_else(
     (target / "checks.json").write_text(json.dumps({"finished": "x", "hosts": {"gpu01": {}}}))
     os.utime(target / "checks.json", (NOON - 60, NOON - 60))
     monkeypatch.setenv("PROVISION_REPORT_DIR", str(target))
-    writer, said = begun(tmp_path / "project", monkeypatch)
-    assert said == []
+    writer, messages = begun(tmp_path / "project", monkeypatch)
+    assert messages == []
     assert "PROVISION_REPORT_DIR" not in os.environ
     writer.finish(failures=set(), interrupted=False, keep=1)
     assert sorted(path.name for path in target.iterdir()) == [
@@ -331,8 +331,8 @@ def test_earlier_runs_are_listed_and_shown(tmp_path: Path) -> None:
         "20261123T120100Z-check   1 drift, unfinished\n"
         "20261123T120000Z-verify  2 proven\n",
     )
-    _, said = ask(tmp_path, "--list", "--json")
-    listed = json.loads(said)["runs"]
+    _, output = ask(tmp_path, "--list", "--json")
+    listed = json.loads(output)["runs"]
     assert [entry["name"] for entry in listed][-1] == "20261123T120000Z-verify"
     assert listed[-1]["mode"] == "verify"
     ask(tmp_path, "--run", "20261123T120000Z")

@@ -31,9 +31,9 @@ FAILED: dict[str, Any] = {
 def test_the_terminal_says_it_before_the_sum() -> None:
     stream = io.StringIO()
     terminal.outcome(FAILED, Console(file=stream, width=200))
-    said = stream.getvalue().split("\n")
-    assert MESSAGE in said
-    assert "1 host: 1 failed (3.2 s); 2 not begun" in said
+    lines = stream.getvalue().split("\n")
+    assert MESSAGE in lines
+    assert "1 host: 1 failed (3.2 s); 2 not begun" in lines
 
 
 def test_the_page_and_ci_say_it() -> None:

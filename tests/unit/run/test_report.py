@@ -136,7 +136,7 @@ Host key verification failed."""
 
 
 @pytest.mark.parametrize(
-    ("said", "cure"),
+    ("message", "cure"),
     [
         (
             'Data could not be sent to remote host "10.0.0.9". Make sure this host can be reached '
@@ -180,8 +180,8 @@ Host key verification failed."""
         ("something new", "log in by hand, as the inventory says"),
     ],
 )
-def test_what_ssh_says_has_its_cure(said: str, cure: str) -> None:
-    assert cure in cures.unreachable(said)
+def test_what_ssh_says_has_its_cure(message: str, cure: str) -> None:
+    assert cure in cures.unreachable(message)
 
 
 def test_a_plan_heads_an_unreachable_host_once() -> None:

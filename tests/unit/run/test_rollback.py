@@ -35,7 +35,7 @@ def receipt(digest: str, written: str, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def said(*receipts: dict[str, Any] | str) -> str:
+def printed(*receipts: dict[str, Any] | str) -> str:
     texts = [
         receipt if isinstance(receipt, str) else json.dumps(receipt, indent=4)
         for receipt in receipts
@@ -52,7 +52,7 @@ OLDER = receipt("sha256:" + "1" * 64, "2026-11-19T10:00:00Z")
 
 
 def test_receipts_are_reported_newest_first_and_broken_ones_left_out() -> None:
-    found = rollback.parse(said(NEW, OLDER, "{broken", OLD))
+    found = rollback.parse(printed(NEW, OLDER, "{broken", OLD))
     assert [state.digest for state in found] == [NOW, FORMER.digest, OLDER["lock_digest"]]
     assert found[0].words == "cuda 11.2.2, tensorflow 2.9.3"
 
@@ -66,7 +66,7 @@ def test_a_state_is_reported_once() -> None:
     """Two receipts of one lock differ in when a repair was made."""
     again = receipt(NOW, "2026-11-18T10:00:00Z")
     without = receipt(NOW, "2026-11-17T10:00:00Z", absent=["cudnn"])
-    found = rollback.parse(said(NEW, again, without))
+    found = rollback.parse(printed(NEW, again, without))
     assert [state.absent for state in found] == [(), ("cudnn",)]
 
 
@@ -76,7 +76,7 @@ def test_a_state_is_reported_once() -> None:
      ("111111", OLDER["lock_digest"]), (FORMER.digest, FORMER.digest)],
 )  # fmt: skip
 def test_the_state_to_go_back_to(to: str | None, digest: str) -> None:
-    assert rollback.choose("h", rollback.parse(said(NEW, OLD, OLDER)), to).digest == digest
+    assert rollback.choose("h", rollback.parse(printed(NEW, OLD, OLDER)), to).digest == digest
 
 
 @pytest.mark.parametrize(
@@ -100,26 +100,26 @@ def test_a_state_that_is_not_there_is_refused(
     receipts: list[dict[str, Any]], to: str | None, words: str
 ) -> None:
     with pytest.raises(InputError, match=words) as caught:
-        rollback.choose("h", rollback.parse(said(*receipts)), to)
+        rollback.choose("h", rollback.parse(printed(*receipts)), to)
     assert caught.value.where.startswith("h")
 
 
 def test_a_receipt_without_a_wish_gets_that_of_its_stack() -> None:
     """It is older than the word; components are then as the inventory says."""
     old = {key: value for key, value in OLD.items() if key not in ("wish", "absent")}
-    (state,) = rollback.parse(said(old))
+    (state,) = rollback.parse(printed(old))
     variables = rollback.variables(FORMER, state, Path("/p/locks/x"))
     assert variables == {"gpu_stacks": "/p/locks/x", "gpu_stack": ROW["wish"]}
 
 
 def test_components_are_as_they_were() -> None:
-    (state,) = rollback.parse(said(receipt(FORMER.digest, "", absent=["cudnn"])))
+    (state,) = rollback.parse(printed(receipt(FORMER.digest, "", absent=["cudnn"])))
     variables = rollback.variables(FORMER, state, Path("/p"))
     assert (variables["cudnn_state"], variables["cuda_state"]) == ("absent", "present")
 
 
 def test_a_lock_without_the_receipts_stack_is_refused() -> None:
-    (state,) = rollback.parse(said(OLD | {"stack": "other"}))
+    (state,) = rollback.parse(printed(OLD | {"stack": "other"}))
     with pytest.raises(InputError, match="has no stack other"):
         rollback.variables(FORMER, state, Path("/p"))
 
@@ -129,7 +129,7 @@ def test_a_lock_without_the_receipts_stack_is_refused() -> None:
 
 @pytest.fixture
 def answers() -> dict[str, str]:
-    return {"gpu01": said(NEW, OLD), "gpu02": said(NEW, OLD)}
+    return {"gpu01": printed(NEW, OLD), "gpu02": printed(NEW, OLD)}
 
 
 @pytest.fixture
@@ -188,10 +188,10 @@ def test_the_former_lock_is_applied_by_one_run(back: Any, tmp_path: Path) -> Non
 
 def test_the_way_forward_and_what_keeps_it_back_are_reported(back: Any, tmp_path: Path) -> None:
     folder = keep(tmp_path)
-    said = back("gpu01").output
-    assert "A plain run takes these hosts forward again, to lock.yml" in said
-    assert f"cp {folder}/lock.yml" in said
-    assert '"tensorflow": "2.9.3"' in said
+    output = back("gpu01").output
+    assert "A plain run takes these hosts forward again, to lock.yml" in output
+    assert f"cp {folder}/lock.yml" in output
+    assert '"tensorflow": "2.9.3"' in output
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ def test_a_wish_that_is_another_since_then_is_reported(
     (tmp_path / "lock.yml").touch()
     present = SimpleNamespace(digest=NOW, slim={"rows": [{"wish": wish}]})
     monkeypatch.setattr(projects, "read_lock", lambda _project: present)
-    said = back("gpu01").output
+    output = back("gpu01").output
     then = f"as it was then: gpu_stack: {json.dumps(ROW['wish'])}"
-    assert (then in " ".join(said.split())) is reported, said
+    assert (then in " ".join(output.split())) is reported, output
 
 
 def test_a_lock_that_is_not_here_is_named(back: Any) -> None:
@@ -236,7 +236,7 @@ def test_a_lock_file_of_another_lock_is_none(back: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "answers", [{"gpu01": said(NEW, OLD), "gpu02": said(NEW, OLDER)}], ids=["apart"]
+    "answers", [{"gpu01": printed(NEW, OLD), "gpu02": printed(NEW, OLDER)}], ids=["apart"]
 )
 def test_hosts_that_go_back_to_different_states_are_refused(back: Any, tmp_path: Path) -> None:
     keep(tmp_path)
@@ -246,7 +246,7 @@ def test_hosts_that_go_back_to_different_states_are_refused(back: Any, tmp_path:
     assert back.ran == []
 
 
-@pytest.mark.parametrize("answers", [{"gpu01": said(NEW, OLD)}], ids=["away"])
+@pytest.mark.parametrize("answers", [{"gpu01": printed(NEW, OLD)}], ids=["away"])
 def test_a_host_that_does_not_answer_stops_it(back: Any, tmp_path: Path) -> None:
     keep(tmp_path)
     error = refused(back())

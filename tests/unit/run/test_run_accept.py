@@ -70,16 +70,16 @@ def ask(project: Path, *arguments: str, says: dict[str, Any]) -> tuple[int, str]
 
 
 def test_a_host_that_is_well_is_accepted(project: Path) -> None:
-    code, said = ask(project, says=answer())
+    code, output = ask(project, says=answer())
     assert code == 0
-    assert said.startswith("gpu01: ok: 2 GPUs; checks: ")
-    assert len(said.splitlines()) == 1
+    assert output.startswith("gpu01: ok: 2 GPUs; checks: ")
+    assert len(output.splitlines()) == 1
 
 
 def test_a_sick_card_is_named_with_the_next_action(project: Path) -> None:
-    code, said = ask(project, says=answer(lanes=4))
+    code, output = ask(project, says=answer(lanes=4))
     assert code == 5
-    host, card = said.splitlines()
+    host, card = output.splitlines()
     assert host.startswith("gpu01: degraded: 2 GPUs; checks: ")
     assert card.startswith("  GPU 1 GPU-00000001-1111-2222-3333-444444444444 (Tesla T4, serial ")
     assert "degraded: the PCIe link has 4 of 16 lanes; next: reseat (" in card
@@ -88,9 +88,9 @@ def test_a_sick_card_is_named_with_the_next_action(project: Path) -> None:
 @pytest.mark.parametrize(("lanes", "code"), [(4, 5), (16, 0)])
 def test_slurm_is_told_of_each_verdict_on_a_node(project: Path, lanes: int, code: int) -> None:
     """Also that it is well: an earlier verdict may have been another."""
-    done, said = ask(project, says={**answer(lanes=lanes), "slurm": True})
+    done, output = ask(project, says={**answer(lanes=lanes), "slurm": True})
     assert done == code
-    assert "warning: gpu01: Slurm: drained" in said
+    assert "warning: gpu01: Slurm: drained" in output
     state, verdict, reason = json.loads((project / examined.TOLD).read_text())
     assert (state, verdict) == ("judged", "degraded" if code else "ok")
     assert ("the PCIe link has 4 of 16 lanes" in reason) == bool(code)
@@ -99,14 +99,14 @@ def test_slurm_is_told_of_each_verdict_on_a_node(project: Path, lanes: int, code
 @pytest.mark.parametrize("lanes", [4, 16])
 def test_slurm_is_not_asked_where_the_host_is_no_node(project: Path, lanes: int) -> None:
     for slurm in ({}, {"slurm": False}):
-        _code, said = ask(project, says={**answer(lanes=lanes), **slurm})
-        assert "Slurm" not in said
+        _code, output = ask(project, says={**answer(lanes=lanes), **slurm})
+        assert "Slurm" not in output
     assert not (project / examined.TOLD).exists()
 
 
 def test_json_is_the_report_and_nothing_else(project: Path) -> None:
-    code, said = ask(project, "--json", says=answer(lanes=4))
-    data = json.loads(said)
+    code, output = ask(project, "--json", says=answer(lanes=4))
+    data = json.loads(output)
     assert code == 5
     assert data == json.loads((project / "report" / "acceptance.json").read_text())
     assert data["hosts"]["gpu01"]["status"] == "degraded"
@@ -139,16 +139,16 @@ def test_the_report_says_when_it_was_and_for_which_lock(project: Path) -> None:
 
 
 def test_a_page_is_written_where_it_is_asked_for(project: Path, tmp_path: Path) -> None:
-    code, said = ask(project, "--html", str(tmp_path / "page.html"), says=answer(lanes=4))
+    code, output = ask(project, "--html", str(tmp_path / "page.html"), says=answer(lanes=4))
     assert code == 5
-    assert said.startswith("gpu01: degraded")
+    assert output.startswith("gpu01: degraded")
     assert "1 of 2 GPUs not well" in (tmp_path / "page.html").read_text("utf-8")
 
 
 def test_junit_is_written_where_it_is_asked_for(project: Path, tmp_path: Path) -> None:
-    code, said = ask(project, "--junit", str(tmp_path / "junit.xml"), says=answer(lanes=4))
+    code, output = ask(project, "--junit", str(tmp_path / "junit.xml"), says=answer(lanes=4))
     assert code == 5
-    assert said.startswith("gpu01: degraded")
+    assert output.startswith("gpu01: degraded")
     assert 'failures="1"' in (tmp_path / "junit.xml").read_text("utf-8")
 
 
@@ -168,8 +168,8 @@ def test_the_last_runs_report_stays(project: Path) -> None:
 
 def test_the_inventorys_count_goes_to_the_host(project: Path) -> None:
     examined.add_host(project, "gpu01", {"gpu_stack": {"tensorflow": "2.9"}, "gpu_count": 4})
-    _code, said = ask(project, "--json", says=answer())
-    assert json.loads(said)["hosts"]["gpu01"]["acceptance"]["declared"] == 4
+    _code, output = ask(project, "--json", says=answer())
+    assert json.loads(output)["hosts"]["gpu01"]["acceptance"]["declared"] == 4
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def test_the_inventorys_count_goes_to_the_host(project: Path) -> None:
     ],
 )
 def test_the_level_reaches_the_host(project: Path, arguments: list[str], asked: list[Any]) -> None:
-    code, said = ask(project, "--json", *arguments, says=answer())
+    code, output = ask(project, "--json", *arguments, says=answer())
     assert code == 0
-    assert json.loads(said)["hosts"]["gpu01"]["acceptance"]["asked"] == asked
+    assert json.loads(output)["hosts"]["gpu01"]["acceptance"]["asked"] == asked
 
 
 TERMS = {"gpu_accept_in_use": "nothing", "gpu_accept_patience": 20, "gpu_accept_data_path": "/d"}
@@ -203,9 +203,9 @@ def test_what_is_spared_reaches_the_host(
 ) -> None:
     """The flag is stronger than the inventory, and without either the module's default is."""
     examined.add_host(project, "gpu01", {"gpu_stack": {"tensorflow": "2.9"}, **variables})
-    code, said = ask(project, "--json", "--level", "normal", *arguments, says=answer())
+    code, output = ask(project, "--json", "--level", "normal", *arguments, says=answer())
     assert code == 0
-    assert json.loads(said)["hosts"]["gpu01"]["acceptance"]["terms"] == terms
+    assert json.loads(output)["hosts"]["gpu01"]["acceptance"]["terms"] == terms
 
 
 def test_the_level_quick_loads_nothing_that_could_be_spared(project: Path) -> None:
@@ -235,17 +235,17 @@ def test_a_host_that_is_not_reached_has_exit_code_4_and_the_others_are_judged(
     project: Path,
 ) -> None:
     examined.add_host(project, "gpu02", examined.UNREACHABLE)
-    code, said = ask(project, says=answer(lanes=4))
+    code, output = ask(project, says=answer(lanes=4))
     assert code == 4
-    assert "gpu01: degraded" in said
-    assert "gpu02: unreachable\n" in said
-    assert "    cure: the host answers, but no ssh server does at that port" in said
+    assert "gpu01: degraded" in output
+    assert "gpu02: unreachable\n" in output
+    assert "    cure: the host answers, but no ssh server does at that port" in output
 
 
 def test_a_host_that_can_not_be_judged_is_no_sick_one(project: Path) -> None:
-    code, said = ask(project, says={"fails": "no Python there"})
+    code, output = ask(project, says={"fails": "no Python there"})
     assert code == 4
-    assert said.splitlines() == ["gpu01: error", "  no Python there"]
+    assert output.splitlines() == ["gpu01: error", "  no Python there"]
 
 
 def test_plain_ansible_says_the_same(project: Path) -> None:
@@ -287,9 +287,9 @@ def test_the_collections_playbook_is_refused_where_no_project_is(
     (project / "lab").rename(here / "lab")
     done = examined.by_ansible(here, "provision.gpu.accept", answer())
     assert done.returncode == 5
-    said = " ".join(done.stderr.split())
-    assert said.count(f"{here} is no project: there is no stacks/ in it") == 1
-    assert said.endswith("No host was touched.")
+    output = " ".join(done.stderr.split())
+    assert output.count(f"{here} is no project: there is no stacks/ in it") == 1
+    assert output.endswith("No host was touched.")
     assert not list(installed.glob("**/report"))
     assert not (here / "report").exists()
 

@@ -65,15 +65,15 @@ def ask(project: Path, *arguments: str, says: dict[str, Any]) -> tuple[int, str]
 
 
 def test_a_healthy_host_is_called_so(project: Path) -> None:
-    code, said = ask(project, says=answer())
-    assert (code, said) == (0, "gpu01: healthy (its GPU is simulated)\n")
+    code, output = ask(project, says=answer())
+    assert (code, output) == (0, "gpu01: healthy (its GPU is simulated)\n")
 
 
 def test_a_host_that_differs_from_its_lock_is_not_called_healthy(project: Path) -> None:
     """`plan` ended with 5 and `doctor` with 0 about one host: a nightly job heard two truths."""
-    code, said = ask(project, says=answer(differences=2))
+    code, output = ask(project, says=answer(differences=2))
     assert code == 5
-    assert said.splitlines() == [
+    assert output.splitlines() == [
         "gpu01: no known trouble, and not as locked (its GPU is simulated)",
         "  note: 2 differences from the lock: provision plan",
     ]
@@ -81,18 +81,18 @@ def test_a_host_that_differs_from_its_lock_is_not_called_healthy(project: Path) 
 
 def test_a_note_is_reported_and_is_no_finding(project: Path) -> None:
     """The doctor ended with "healthy" while the user's `python` was another."""
-    code, said = ask(project, says=answer(notes=["conda stands first"]))
+    code, output = ask(project, says=answer(notes=["conda stands first"]))
     assert code == 0
-    assert said.splitlines() == [
+    assert output.splitlines() == [
         "gpu01: healthy, with notes (its GPU is simulated)",
         "  note: conda stands first",
     ]
 
 
 def test_a_finding_is_reported_with_its_reason_cure_and_thread(project: Path) -> None:
-    code, said = ask(project, says=answer(FINDING, differences=3))
+    code, output = ask(project, says=answer(FINDING, differences=3))
     assert code == 5
-    assert said.splitlines() == [
+    assert output.splitlines() == [
         "gpu01: 1 finding (its GPU is simulated)",
         "  NumPy is too new [numpy-2]",
         "    because: numpy 2.0.2",
@@ -105,15 +105,15 @@ def test_a_finding_is_reported_with_its_reason_cure_and_thread(project: Path) ->
 
 
 def test_a_host_without_a_row_is_said_to_be_one(project: Path) -> None:
-    _code, said = ask(project, says=answer(locked=False))
-    assert said.splitlines()[1] == (
+    _code, output = ask(project, says=answer(locked=False))
+    assert output.splitlines()[1] == (
         "  note: the lock has no row for this host, which is judged without it"
     )
 
 
 def test_json_is_the_report_and_nothing_else(project: Path) -> None:
-    code, said = ask(project, "--json", says=answer(FINDING))
-    data = json.loads(said)
+    code, output = ask(project, "--json", says=answer(FINDING))
+    data = json.loads(output)
     assert code == 5
     assert data == json.loads((project / "report" / "doctor.json").read_text())
     assert data["hosts"]["gpu01"]["status"] == "ill"
@@ -131,19 +131,19 @@ def test_the_last_runs_report_stays(project: Path) -> None:
 
 def test_a_host_that_is_not_reached_has_exit_code_4_and_a_cure(project: Path) -> None:
     examined.add_host(project, "gpu02", examined.UNREACHABLE)
-    code, said = ask(project, says=answer(FINDING))
+    code, output = ask(project, says=answer(FINDING))
     assert code == 4
-    assert "gpu01: 1 finding" in said
-    assert "gpu02: unreachable\n" in said
-    assert "    cure: the host answers, but no ssh server does at that port" in said
+    assert "gpu01: 1 finding" in output
+    assert "gpu02: unreachable\n" in output
+    assert "    cure: the host answers, but no ssh server does at that port" in output
 
 
 def test_nothing_is_fixed_where_a_run_is_at_work(project: Path) -> None:
     busy = answer(FINDING, fixes=NO_FIXES | {"dpkg": True}, fixable=True, busy="ada on ctrl1")
-    code, said = ask(project, "--fix", says=busy)
+    code, output = ask(project, "--fix", says=busy)
     assert code == 4
-    assert "gpu01: failed" in said
-    assert "a run is at work on this host (ada on ctrl1)" in said
+    assert "gpu01: failed" in output
+    assert "a run is at work on this host (ada on ctrl1)" in output
 
 
 def test_without_fix_nothing_is_done(project: Path) -> None:
@@ -176,12 +176,12 @@ def test_fix_runs_what_a_run_cures_and_never_reboots(
     (project / "site.yml").write_text(site)
     (project / "healthy.json").write_text(json.dumps(answer()))
     fixes = NO_FIXES | {"components": ["tensorflow"]}
-    code, said = ask(project, "--fix", says=answer(FINDING, fixes=fixes))
+    code, output = ask(project, "--fix", says=answer(FINDING, fixes=fixes))
     assert code == 0
     assert (project / "cured").read_text().split()[0] in ("False", "false")
     assert "tensorflow" in (project / "cured").read_text()
     assert (project / "cured").read_text().endswith("gpu01")
-    assert "  fixed: NumPy is too new\n" in said
+    assert "  fixed: NumPy is too new\n" in output
 
 
 def test_plain_ansible_tells_the_same(project: Path) -> None:
@@ -212,25 +212,25 @@ def test_a_log_needs_no_host_and_no_project(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tf.log").write_bytes(b"\xff\nAttributeError: _ARRAY_API not found\n")
-    code, said = judge("--log", "tf.log")
+    code, output = judge("--log", "tf.log")
     assert code == 5
-    assert said.startswith("this TensorFlow was built for NumPy 1")
-    assert "  because: tf.log: AttributeError: _ARRAY_API not found" in said
-    assert "--fix" not in said
+    assert output.startswith("this TensorFlow was built for NumPy 1")
+    assert "  because: tf.log: AttributeError: _ARRAY_API not found" in output
+    assert "--fix" not in output
     assert list(tmp_path.iterdir()) == [tmp_path / "tf.log"]
 
 
 def test_a_log_can_be_piped_in_and_answered_as_json() -> None:
     text = b"E: Unable to locate package cuda-11-4\n"
-    code, said = judge("--log", "-", "--json", data=text)
+    code, output = judge("--log", "-", "--json", data=text)
     assert code == 5
-    assert [finding["id"] for finding in json.loads(said)["findings"]] == ["package-not-offered"]
+    assert [finding["id"] for finding in json.loads(output)["findings"]] == ["package-not-offered"]
 
 
 def test_a_log_that_says_nothing_known_is_no_finding() -> None:
-    code, said = judge("--log", "-", data=b"all is well\n")
+    code, output = judge("--log", "-", data=b"all is well\n")
     assert code == 0
-    assert said.startswith("nothing that is known here")
+    assert output.startswith("nothing that is known here")
 
 
 @pytest.mark.parametrize(

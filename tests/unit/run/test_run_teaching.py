@@ -85,12 +85,12 @@ def test_hosts_judge_each_other_and_a_suspect_is_tried_again(project: Path) -> N
     says = answers(gpu01=14.0, gpu02=[9.0, 9.5], gpu03=14.1)
     # All but the figures is as the first try has it.
     says["2"][1]["driver"] = "1"
-    code, said = examined.ask(project, "accept", says=says)
+    code, output = examined.ask(project, "accept", says=says)
     assert code == 5
-    assert "gpu02: degraded: 1 GPU; checks: " in said
-    assert "9.5 TFLOP/s; less than 11.9 TFLOP/s: the median of 3 like cards is 14" in said
-    assert "    because: measured twice: 9 and 9.5 TFLOP/s" in said.splitlines()
-    assert said.splitlines()[0].startswith("gpu01: ok: ")
+    assert "gpu02: degraded: 1 GPU; checks: " in output
+    assert "9.5 TFLOP/s; less than 11.9 TFLOP/s: the median of 3 like cards is 14" in output
+    assert "    because: measured twice: 9 and 9.5 TFLOP/s" in output.splitlines()
+    assert output.splitlines()[0].startswith("gpu01: ok: ")
     assert [asked(project, name) for name in NUMBERS] == [1, 2, 1]
     found = rate(project, "gpu02")
     assert (found["state"], found["threshold"]["source"]) == ("degraded", "fleet")
@@ -101,8 +101,8 @@ def test_hosts_judge_each_other_and_a_suspect_is_tried_again(project: Path) -> N
 
 
 def test_a_card_that_is_fast_the_second_time_is_not_accused(project: Path) -> None:
-    code, said = examined.ask(project, "accept", says=answers(gpu01=14, gpu02=[9, 14], gpu03=14))
-    assert (code, len(said.splitlines())) == (0, 3)
+    code, output = examined.ask(project, "accept", says=answers(gpu01=14, gpu02=[9, 14], gpu03=14))
+    assert (code, len(output.splitlines())) == (0, 3)
     found = rate(project, "gpu02")
     assert (found["state"], found["figure"]["value"]) == ("ok", 14)
     assert found["evidence"] == ["measured twice: 9 and 14 TFLOP/s"]
@@ -114,9 +114,9 @@ def test_a_limited_run_knows_the_hosts_that_it_does_not_ask(project: Path) -> No
     assert code == 0
     assert rate(project, "gpu01")["state"] == "measured"
     assert kept(project) == ["gpu01@normal.jsonl", "gpu02@normal.jsonl"]
-    code, said = examined.ask(project, "accept", "--limit", "gpu03", says=says)
+    code, output = examined.ask(project, "accept", "--limit", "gpu03", says=says)
     assert code == 5
-    assert "the median of 3 like cards is 14" in said
+    assert "the median of 3 like cards is 14" in output
     assert len(kept(project)) == 3
 
 
@@ -126,9 +126,9 @@ def test_a_card_that_lost_speed_is_known_from_its_history(project: Path) -> None
         assert examined.ask(project, "accept", "--limit", "gpu01", says=good)[0] == 0
     (path,) = (project / "report" / history.FOLDER).glob("*.jsonl")
     assert len(path.read_text().splitlines()) == 3
-    code, said = examined.ask(project, "accept", "--limit", "gpu01", says=bad)
+    code, output = examined.ask(project, "accept", "--limit", "gpu01", says=bad)
     assert code == 5
-    assert "its median of 3 earlier acceptances is 14" in said
+    assert "its median of 3 earlier acceptances is 14" in output
 
 
 def passed(project: Path, says: dict[str, Any]) -> dict[str, list[str]]:
@@ -200,9 +200,9 @@ def test_a_spoiled_history_is_a_warning_and_kept_aside(project: Path) -> None:
     examined.ask(project, "accept", says=says)
     path = project / "report" / history.FOLDER / "gpu02@normal.jsonl"
     path.write_text("no JSON\n")
-    code, said = examined.ask(project, "accept", says=says)
+    code, output = examined.ask(project, "accept", says=says)
     assert code == 0
-    warning = said.splitlines()[-1]
+    warning = output.splitlines()[-1]
     assert warning.startswith(f"warning: the history of acceptances in {path} can't be read (")
     assert report(project)["warnings"] == [warning.removeprefix("warning: ")]
     (aside,) = path.parent.glob("*.spoiled-*")
@@ -213,11 +213,11 @@ def test_a_spoiled_history_is_a_warning_and_kept_aside(project: Path) -> None:
 def test_a_host_without_an_answer_leaves_the_others_judged(project: Path) -> None:
     examined.add_host(project, "gpu00", examined.UNREACHABLE)
     says = answers(gpu01=14.0, gpu02=9.0, gpu03=14.1)
-    code, said = examined.ask(project, "accept", says=says)
+    code, output = examined.ask(project, "accept", says=says)
     assert code == 4
-    assert "gpu00: unreachable" in said
-    assert "gpu02: degraded: 1 GPU; checks: " in said
-    assert "the median of 3 like cards is 14" in said
+    assert "gpu00: unreachable" in output
+    assert "gpu02: degraded: 1 GPU; checks: " in output
+    assert "the median of 3 like cards is 14" in output
 
 
 def test_plain_ansible_says_the_same(project: Path) -> None:

@@ -115,10 +115,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def test_a_job_is_started_followed_and_judged(project: Project) -> None:
-    code, said = project.start(answers(), "--", "--epochs", "3")
-    assert code == 0, said
-    assert "j: complete: /w/0/final" in said
-    assert "tensorboard --logdir /w/0/logs" in said
+    code, output = project.start(answers(), "--", "--epochs", "3")
+    assert code == 0, output
+    assert "j: complete: /w/0/final" in output
+    assert "tensorboard --logdir /w/0/logs" in output
     steps = [(step["step"], step["host"]) for step in project.asked]
     assert sorted(steps[:2]) == [("look", "gpu01"), ("look", "gpu02")]
     started = [step for step in project.asked if step["step"] == "start"]
@@ -135,27 +135,27 @@ def test_a_job_is_started_followed_and_judged(project: Project) -> None:
 def test_hosts_of_different_tensorflow_are_refused_and_nothing_is_started(
     project: Project,
 ) -> None:
-    code, said = project.start(answers(gpu02={**LOOK, "tensorflow": "2.14.1"}))
+    code, output = project.start(answers(gpu02={**LOOK, "tensorflow": "2.14.1"}))
     assert code == 4
-    assert "2.9.3 on gpu01; 2.14.1 on gpu02" in said
+    assert "2.9.3 on gpu01; 2.14.1 on gpu02" in output
     assert {step["step"] for step in project.asked} == {"look", "reach"}
-    assert "Stop it" not in said
+    assert "Stop it" not in output
 
 
 def test_a_script_that_is_no_python_is_refused_before_a_host_is_asked(project: Project) -> None:
     project.script.write_text("def x(:\n")
-    code, said = project.start(answers())
+    code, output = project.start(answers())
     assert code == 2
-    assert "the script is no Python: line 1" in said
+    assert "the script is no Python: line 1" in output
     assert project.asked == []
 
 
 def test_a_diagnosis_is_started_like_a_training(project: Project) -> None:
-    code, said = project.train(answers(), "gpu", "--diagnose")
-    assert code == 0, said
+    code, output = project.train(answers(), "gpu", "--diagnose")
+    assert code == 0, output
     (script, other) = [step["given"] for step in project.asked if step["step"] == "start"]
     assert script["script"] == other["script"] == "diagnose.py"
-    assert "TensorBoard" not in said
+    assert "TensorBoard" not in output
 
 
 def test_clocks_that_are_apart_are_said_and_the_job_is_started(project: Project) -> None:
@@ -189,13 +189,13 @@ def test_a_job_is_followed_for_as_long_as_it_lasts() -> None:
 
 
 def test_a_job_is_come_back_to_and_stopped(project: Project) -> None:
-    code, said = project.train(answers(), "gpu", "--stop", "j")
-    assert (code, "j: stopped" in said) == (0, True), said
+    code, output = project.train(answers(), "gpu", "--stop", "j")
+    assert (code, "j: stopped" in output) == (0, True), output
     assert [step["step"] for step in project.asked] == ["stop", "stop"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         ([], "name one thing to do"),
         (["--jobs", "--stop", "j"], "these do not go together"),
@@ -206,8 +206,8 @@ def test_a_job_is_come_back_to_and_stopped(project: Project) -> None:
         (["gpu", "--diagnose", "--script", "x.py"], "these do not go together"),
     ],
 )
-def test_what_does_not_go_together_is_refused(arguments: list[str], said: str) -> None:
-    with pytest.raises(InputError, match=said.replace("?", r"\?")):
+def test_what_does_not_go_together_is_refused(arguments: list[str], expected: str) -> None:
+    with pytest.raises(InputError, match=expected.replace("?", r"\?")):
         called.provision("train", *arguments)
 
 

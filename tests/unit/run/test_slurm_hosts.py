@@ -47,8 +47,8 @@ def test_a_host_without_slurm_is_asked_nothing() -> None:
 
 def test_variables_of_a_play_are_those_that_the_role_has_said() -> None:
     """Of another host only its inventory's are known, and no role alone needs a gpu_stack."""
-    said = {slurm_hosts.SAID: {**DEFAULTS, **WISH, "slurm_address": "192.0.2.1"}}
-    hosts = {"gpu01": {"ansible_host": "10.0.0.1", **said}, "gpu02": {**said}, "desk": {}}
+    variables = {slurm_hosts.SAID: {**DEFAULTS, **WISH, "slurm_address": "192.0.2.1"}}
+    hosts = {"gpu01": {"ansible_host": "10.0.0.1", **variables}, "gpu02": {**variables}, "desk": {}}
     node = place("gpu02", hosts, **WISH, ansible_host="10.0.0.2")
     assert node["faults"] == []
     assert node["controller_address"] == "192.0.2.1"
@@ -69,7 +69,7 @@ def test_the_parts_of_a_play_are_those_of_its_variables() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         ({"slurm_controller": ""}, "slurm_controller names no host"),
         ({"slurm_controller": "gpu09"}, "gpu09 is not in the inventory"),
@@ -78,8 +78,8 @@ def test_the_parts_of_a_play_are_those_of_its_variables() -> None:
         ({"ansible_host": "127.0.0.1"}, "127.0.0.1 is how gpu02 reaches itself"),
     ],
 )
-def test_what_can_not_be_is_said(changed: dict[str, Any], said: str) -> None:
-    assert said in place("gpu02", **changed)["faults"][0]
+def test_what_can_not_be_is_said(changed: dict[str, Any], expected: str) -> None:
+    assert expected in place("gpu02", **changed)["faults"][0]
 
 
 def test_a_partition_of_a_node_that_is_none_is_said() -> None:

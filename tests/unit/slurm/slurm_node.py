@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import recorded_life as said
+import recorded_life as recorded
 from gpu_stack.components.slurm.program import gpus
 
 SETTINGS = {"node": "gpu01", "gpus": [2, 3], "fatal_xids": [48, 79]}
@@ -14,7 +14,7 @@ SETTINGS = {"node": "gpu01", "gpus": [2, 3], "fatal_xids": [48, 79]}
 class Slurm:
     """Answers as recorded, and keeps what it was told."""
 
-    def __init__(self, shown: str = said.IDLE, smi: str = "", log: str = "") -> None:
+    def __init__(self, shown: str = recorded.IDLE, smi: str = "", log: str = "") -> None:
         self.shown, self.log = shown, log
         self.smi = smi or "2, GPU-aa\n3, GPU-bb\n"
         self.work, self.jobs = "", ""
@@ -24,12 +24,14 @@ class Slurm:
         if argv[0] == "nvidia-smi":
             return self._smi(argv)
         if argv[:2] == ["scontrol", "show"]:
-            return (0, self.shown, "") if self.shown != said.SILENT else (1, "", said.SILENT)
+            return (
+                (0, self.shown, "") if self.shown != recorded.SILENT else (1, "", recorded.SILENT)
+            )
         if argv[:2] == ["scontrol", "update"]:
             self.updates.append(argv[2:])
             return 0, "", ""
         if argv[:2] == ["scontrol", "listpids"]:
-            return 0, said.LISTPIDS, ""
+            return 0, recorded.LISTPIDS, ""
         if argv[0] == "squeue":
             assert argv[-2:] == ["--format", "%A"]
             assert "COMPLETING" not in argv[argv.index("--states") + 1]

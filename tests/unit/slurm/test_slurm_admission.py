@@ -95,7 +95,7 @@ def test_a_node_is_admitted_with_those_that_come_with_it(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         ({"hostname": "box State=DOWN"}, "is no name of a host"),
         ({"address": ""}, "is no address of a host"),
@@ -109,12 +109,12 @@ def test_a_node_is_admitted_with_those_that_come_with_it(place: Path) -> None:
     ],
 )
 def test_what_a_host_says_of_itself_is_not_believed(
-    place: Path, changed: dict[str, Any], said: str
+    place: Path, changed: dict[str, Any], expected: str
 ) -> None:
     before = kept()
     with pytest.raises(RefusalError, match="gpu03 can't be a node") as refusal:
         controller.admitted("gpu03", [given({**OTHER, **changed})], "")
-    assert said in str(refusal.value)
+    assert expected in str(refusal.value)
     assert kept() == before
     # Whose turn it is not is left out, and stops nobody.
     fourth = {**PART, "name": "gpu04", "address": "10.0.0.4"}

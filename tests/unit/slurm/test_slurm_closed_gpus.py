@@ -110,10 +110,10 @@ def test_the_proof_asks_for_them_in_a_job(
         return Result(0, str(seen).replace("'", '"'), "")
 
     monkeypatch.setattr(proof, "run_program", run)
-    said = {"state": "IDLE", "partitions": ["gpu"]}
+    shown = {"state": "IDLE", "partitions": ["gpu"]}
     if wrong is None:
-        assert proof._tried(said, PART) == "saw /dev/nvidia1 alone of 1"
+        assert proof._tried(shown, PART) == "saw /dev/nvidia1 alone of 1"
     else:
         with pytest.raises(RefusalError, match=wrong):
-            proof._tried(said, PART)
+            proof._tried(shown, PART)
     assert asked[0][-2:] == ["/dev/nvidia1", "/dev/nvidia0"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import recorded_life as said
+import recorded_life as recorded
 from gpu_stack.components import nvidia_driver
 from gpu_stack.components.nvidia_driver import rules as driver_rules
 from gpu_stack.components.slurm import drain, jobs_first, node_files, shipped
@@ -20,13 +20,13 @@ from gpu_stack.plan import plan
 from provision.render import shipped_files
 from tests.collection import ROOT
 
-RUN = said.OURS.replace("acceptance: GPU 1 has Xid 79", "run: the NVIDIA driver is changed")
+RUN = recorded.OURS.replace("acceptance: GPU 1 has Xid 79", "run: the NVIDIA driver is changed")
 
 
 class Host:
     """A node of Slurm's in a folder, and a Slurm that does what it is told."""
 
-    def __init__(self, root: Path, shown: str = said.IDLE, jobs: str = "") -> None:
+    def __init__(self, root: Path, shown: str = recorded.IDLE, jobs: str = "") -> None:
         self.root, self.shown, self.jobs = root, shown, jobs
         self.updates: list[list[str]] = []
         (root / "etc/provision-slurm").mkdir(parents=True)
@@ -34,17 +34,17 @@ class Host:
         self.context = Context(root=str(root), runner=self.run)
 
     def run(self, argv: list[str]) -> Result:
-        if self.shown == said.SILENT:
-            return Result(1, "", said.SILENT)
+        if self.shown == recorded.SILENT:
+            return Result(1, "", recorded.SILENT)
         if argv[0] == "squeue":
             return Result(0, self.jobs, "")
         if argv[:2] == ["scontrol", "show"]:
             return Result(0, self.shown, "")
         if argv[:2] == ["scontrol", "listpids"]:
-            return Result(0, said.LISTPIDS, "")
+            return Result(0, recorded.LISTPIDS, "")
         assert argv[:3] == ["scontrol", "update", "nodename=gpu01"], argv
         self.updates.append(argv[3:])
-        self.shown = RUN if argv[3] == "state=drain" else said.IDLE
+        self.shown = RUN if argv[3] == "state=drain" else recorded.IDLE
         return Result(0, "", "")
 
     def bring(self, state: str, check_mode: bool = False, **params: Any) -> dict[str, Any]:
@@ -73,13 +73,13 @@ def test_a_failed_host_is_drained_with_the_reason(host: Host) -> None:
 
 @pytest.mark.parametrize("verdict", ["ok", "degraded", "not applicable"])
 def test_a_host_that_is_no_longer_failed_comes_back(tmp_path: Path, verdict: str) -> None:
-    host = Host(tmp_path, said.OURS)
+    host = Host(tmp_path, recorded.OURS)
     assert host.bring("judged", verdict=verdict)["said"] == "taken back"
     assert host.updates == [["state=undrain"]]
 
 
 def test_an_administrators_drain_stays_whatever_the_verdict(tmp_path: Path) -> None:
-    host = Host(tmp_path, said.ADMINS)
+    host = Host(tmp_path, recorded.ADMINS)
     for verdict in ("ok", "failed"):
         seen = host.bring("judged", verdict=verdict, reason="x")
         assert (seen["changed"], seen["said"]) == (
@@ -89,13 +89,13 @@ def test_an_administrators_drain_stays_whatever_the_verdict(tmp_path: Path) -> N
 
 
 def test_a_verdict_stands_whatever_slurm_knows_of_it(tmp_path: Path) -> None:
-    seen = Host(tmp_path, said.SILENT).bring("judged", verdict="failed", reason="x")
+    seen = Host(tmp_path, recorded.SILENT).bring("judged", verdict="failed", reason="x")
     assert not seen["changed"]
     assert seen["said"].startswith("it does not answer on this host: slurm_load_node error")
 
 
 def test_a_host_that_is_no_node_is_not_asked(tmp_path: Path) -> None:
-    host = Host(tmp_path, said.SILENT)
+    host = Host(tmp_path, recorded.SILENT)
     (tmp_path / node.SETTINGS.lstrip("/")).unlink()
     assert host.bring("drained")["node"] == ""
 
@@ -104,7 +104,7 @@ def test_a_host_that_is_no_node_is_not_asked(tmp_path: Path) -> None:
 
 
 def test_a_run_drains_and_takes_back(host: Host) -> None:
-    host.jobs = said.JOBS
+    host.jobs = recorded.JOBS
     seen = host.bring("drained", reason="the NVIDIA driver is changed")
     assert seen["said"] == "drained"
     assert seen["jobs"] == [
@@ -142,7 +142,7 @@ def test_the_next_run_takes_back_what_a_killed_one_has_drained(host: Host) -> No
 
 
 def test_a_node_that_was_down_stays_down(tmp_path: Path) -> None:
-    host = Host(tmp_path, said.IDLE.replace("State=IDLE", "State=DOWN*"))
+    host = Host(tmp_path, recorded.IDLE.replace("State=IDLE", "State=DOWN*"))
     host.bring("drained", reason="x")
     host.shown = RUN.replace("MIXED", "DOWN")
     host.bring("resumed")
@@ -150,14 +150,14 @@ def test_a_node_that_was_down_stays_down(tmp_path: Path) -> None:
 
 
 def test_a_run_leaves_an_administrators_drain(tmp_path: Path) -> None:
-    host = Host(tmp_path, said.ADMINS)
+    host = Host(tmp_path, recorded.ADMINS)
     assert host.bring("drained", reason="x")["said"].startswith("drained already by root")
     assert host.bring("resumed")["said"] == "stays drained: disk (admin)=x y"
     assert (host.updates, host.note) == ([], None)
 
 
 def test_a_run_that_slurm_does_not_answer_stops(tmp_path: Path) -> None:
-    host = Host(tmp_path, said.SILENT)
+    host = Host(tmp_path, recorded.SILENT)
     with pytest.raises(RefusalError, match="Slurm: it does not answer on this host: slurm_load"):
         host.bring("drained", reason="x")
     assert host.note is None
@@ -189,7 +189,7 @@ def survey(host: Host, *changes: dict[str, Any], **facts: Any) -> dict[str, Any]
 
 
 def test_a_change_of_the_driver_waits_for_jobs(host: Host) -> None:
-    host.jobs = said.JOBS
+    host.jobs = recorded.JOBS
     seen = survey(host, DRIVER, processes=[{"pid": 714}, {"pid": 900}])
     assert seen["drain"] == {
         "needed": True, "resume": True, "reason": "the NVIDIA driver is changed",
@@ -216,7 +216,7 @@ def test_the_next_run_resumes_though_it_changes_nothing_of_the_driver(host: Host
 
 
 def test_slurms_silence_stops_a_change_of_the_driver(tmp_path: Path) -> None:
-    seen = survey(Host(tmp_path, said.SILENT), DRIVER)
+    seen = survey(Host(tmp_path, recorded.SILENT), DRIVER)
     facts = {"preflight": {"slurm_drain": seen}}
     ((message, _hint),) = jobs_first.silent(facts, [], {}, ROW)
     assert message.startswith("the NVIDIA driver is changed, and Slurm does not say whose jobs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import recorded_life as said
+import recorded_life as recorded
 from gpu_stack.acceptance import kernel_log
 from gpu_stack.components.slurm.program import gpus, health, job, node, words
 from slurm_node import SETTINGS, Processes, Slurm, away_from_here
@@ -26,7 +26,9 @@ def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Processes:
 
 
 def test_a_node_is_read_as_slurm_shows_it() -> None:
-    idle, ours, admins = (words.node(text) for text in (said.IDLE, said.OURS, said.ADMINS))
+    idle, ours, admins = (
+        words.node(text) for text in (recorded.IDLE, recorded.OURS, recorded.ADMINS)
+    )
     assert idle is not None
     assert ours is not None
     assert admins is not None
@@ -34,8 +36,8 @@ def test_a_node_is_read_as_slurm_shows_it() -> None:
     assert (ours["drained"], ours["by"], ours["kind"]) == (True, "root", "acceptance")
     assert ours["reason"] == "provision: acceptance: GPU 1 has Xid 79"
     assert (admins["reason"], admins["kind"]) == ("disk (admin)=x y", None)
-    assert words.node(said.NO_SUCH) is None
-    down = words.node(said.IDLE.replace("State=IDLE", "State=DOWN*+DRAIN"))
+    assert words.node(recorded.NO_SUCH) is None
+    down = words.node(recorded.IDLE.replace("State=IDLE", "State=DOWN*+DRAIN"))
     assert down is not None
     assert (down["down"], down["drained"]) == (True, True)
 
@@ -50,21 +52,21 @@ def test_a_reason_is_one_line_that_says_whose_it_is() -> None:
 
 
 def test_a_job_is_named_with_its_end() -> None:
-    first, other = words.jobs(said.JOBS)
+    first, other = words.jobs(recorded.JOBS)
     assert words.job(first) == "job 1 of ada (train) until 2026-11-26 20:53 at most"
     assert words.job(other) == "job 3 of bob (my job|x), which has no time limit"
 
 
 def test_a_process_is_known_by_its_job() -> None:
-    assert words.pids(said.LISTPIDS) == {714: "1", 715: "1"}
-    assert {text: words.job_of(text) for text in said.CGROUPS} == said.CGROUPS
+    assert words.pids(recorded.LISTPIDS) == {714: "1", 715: "1"}
+    assert {text: words.job_of(text) for text in recorded.CGROUPS} == recorded.CGROUPS
 
 
 # draining and taking back
 
 
 def test_a_drain_of_somebody_elses_is_left_alone() -> None:
-    slurm = Slurm(said.ADMINS)
+    slurm = Slurm(recorded.ADMINS)
     for kind in (words.ACCEPTANCE, words.HEALTH, words.RUN):
         assert not node.drain("gpu01", kind, "x", slurm)["done"]
         assert not node.lift("gpu01", kind, call=slurm)["done"]
@@ -72,25 +74,25 @@ def test_a_drain_of_somebody_elses_is_left_alone() -> None:
 
 
 def test_each_lifts_its_own_drain_alone() -> None:
-    slurm = Slurm(said.OURS)
+    slurm = Slurm(recorded.OURS)
     assert not node.lift("gpu01", words.HEALTH, words.RUN, call=slurm)["done"]
     assert node.lift("gpu01", words.ACCEPTANCE, call=slurm)["done"]
     assert slurm.updates == [["nodename=gpu01", "state=undrain"]]
 
 
 def test_an_acceptance_says_more_than_a_quick_check() -> None:
-    slurm = Slurm(said.OF_PROLOG)
+    slurm = Slurm(recorded.OF_PROLOG)
     assert not node.drain("gpu01", words.RUN, "the driver", slurm)["done"]
     assert node.drain("gpu01", words.ACCEPTANCE, "GPU 0 is lost", slurm)["done"]
     assert slurm.updates[0][2] == "reason=provision: acceptance: GPU 0 is lost"
     # The same reason is not set twice: each time is a new drain to whoever looks.
-    slurm = Slurm(said.OURS)
+    slurm = Slurm(recorded.OURS)
     assert not node.drain("gpu01", words.ACCEPTANCE, "GPU 1 has Xid 79", slurm)["done"]
     assert slurm.updates == []
 
 
 def test_a_node_that_went_down_meanwhile_is_resumed_only_where_it_was_up() -> None:
-    shown = said.OURS.replace("MIXED", "DOWN").replace("acceptance", "run")
+    shown = recorded.OURS.replace("MIXED", "DOWN").replace("acceptance", "run")
     slurm = Slurm(shown)
     node.lift("gpu01", words.RUN, call=slurm)
     node.lift("gpu01", words.RUN, also_down=True, call=slurm)
@@ -99,7 +101,7 @@ def test_a_node_that_went_down_meanwhile_is_resumed_only_where_it_was_up() -> No
 
 def test_silence_is_said() -> None:
     with pytest.raises(node.SilentError, match="Unable to contact slurm controller"):
-        node.look("gpu01", Slurm(said.SILENT))
+        node.look("gpu01", Slurm(recorded.SILENT))
 
 
 # health
@@ -142,9 +144,14 @@ def test_a_node_without_gpus_of_slurms_is_well() -> None:
 
 
 def test_health_takes_back_what_it_has_drained_and_nothing_else() -> None:
-    slurm = Slurm(said.OURS.replace("acceptance", "health"))
+    slurm = Slurm(recorded.OURS.replace("acceptance", "health"))
     assert health.check(SETTINGS, slurm) == "taken back"
-    for shown in (said.OURS, said.OURS.replace("acceptance", "run"), said.ADMINS, said.IDLE):
+    for shown in (
+        recorded.OURS,
+        recorded.OURS.replace("acceptance", "run"),
+        recorded.ADMINS,
+        recorded.IDLE,
+    ):
         slurm = Slurm(shown)
         assert health.check(SETTINGS, slurm) == "well"
         assert slurm.updates == []
@@ -156,7 +163,7 @@ def test_health_takes_nothing_back_while_a_run_has_the_node(
     """A driver that answers again is not yet proven, and may be half installed."""
     monkeypatch.setattr(node, "RUNS", str(tmp_path / "slurm-drain.json"))
     (tmp_path / "slurm-drain.json").write_text("{}")
-    slurm = Slurm(said.OURS.replace("acceptance", "health"))
+    slurm = Slurm(recorded.OURS.replace("acceptance", "health"))
     assert health.check(SETTINGS, slurm) == "well, but a run has the node for itself"
     assert slurm.updates == []
     (tmp_path / "slurm-drain.json").unlink()
@@ -165,7 +172,7 @@ def test_health_takes_nothing_back_while_a_run_has_the_node(
 
 def test_what_a_prolog_drained_is_taken_back_when_nobody_is_there(processes: Processes) -> None:
     processes.add(5441, 2)
-    slurm = Slurm(said.OF_PROLOG)
+    slurm = Slurm(recorded.OF_PROLOG)
     assert health.check(SETTINGS, slurm).startswith("drained already: pid 5441 of ")
     processes.end(5441)
     assert health.check(SETTINGS, slurm) == "taken back"
@@ -175,8 +182,8 @@ def test_what_a_job_has_left_keeps_the_node_drained(processes: Processes) -> Non
     """Its cgroup is there for as long as its process is, whatever became of the job."""
     processes.add(41, 3, "0::/system.slice/slurmstepd.scope/job_4/step_0/user/task_0\n")
     slurm = Slurm()
-    assert job.epilog(said.PROLOG, SETTINGS, slurm, settled=0)
-    slurm = Slurm(said.OF_PROLOG.replace("prolog", "epilog"))
+    assert job.epilog(recorded.PROLOG, SETTINGS, slurm, settled=0)
+    slurm = Slurm(recorded.OF_PROLOG.replace("prolog", "epilog"))
     slurm.jobs = "5\n"
     assert health.check(SETTINGS, slurm).startswith("drained already: pid 41 of ")
     assert slurm.updates == []
@@ -187,6 +194,6 @@ def test_what_a_job_has_left_keeps_the_node_drained(processes: Processes) -> Non
 def test_without_nvidia_smi_nobody_is_accused(processes: Processes) -> None:
     slurm = Slurm(smi="absent")
     assert health.check(SETTINGS, slurm) == "well"
-    assert job.prolog(said.PROLOG, SETTINGS, slurm, settled=0) is None
+    assert job.prolog(recorded.PROLOG, SETTINGS, slurm, settled=0) is None
     processes.add(21, 3)
-    assert job.prolog(said.PROLOG, SETTINGS, slurm, settled=0)
+    assert job.prolog(recorded.PROLOG, SETTINGS, slurm, settled=0)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-import recorded_life as said
+import recorded_life as recorded
 from gpu_stack.components.slurm.program import gpus, job, words
 from slurm_node import SETTINGS, Processes, Slurm, away_from_here
 
@@ -23,7 +23,7 @@ def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Processes:
 
 
 def test_slurms_gpus_are_counted_in_the_order_of_gres_conf() -> None:
-    assert job.of_job(said.PROLOG, SETTINGS) == ("4", [3])
+    assert job.of_job(recorded.PROLOG, SETTINGS) == ("4", [3])
     assert job.of_job({"SLURM_JOB_ID": "4"}, SETTINGS) == ("4", [])
     assert job.of_job({"SLURM_JOB_GPUS": "0,x,7"}, SETTINGS) == ("", [2])
 
@@ -42,7 +42,7 @@ def test_a_job_begins_where_its_gpu_is_free(processes: Processes) -> None:
     processes.add(13, 3, "0::/system.slice/slurmstepd.scope/job_4/step_batch/user/task_0\n")
     processes.add(14, 3, comm="nvidia-persiste")
     slurm = Slurm()
-    assert job.prolog(said.PROLOG, SETTINGS, slurm, settled=0) is None
+    assert job.prolog(recorded.PROLOG, SETTINGS, slurm, settled=0) is None
     assert job.prolog({"SLURM_JOB_ID": "4"}, SETTINGS, slurm, settled=0) is None
     assert slurm.updates == []
 
@@ -51,7 +51,7 @@ def test_a_job_begins_where_its_gpu_is_free(processes: Processes) -> None:
 def test_a_login_screen_and_a_daemon_are_in_no_jobs_way(processes: Processes, name: str) -> None:
     """Else each node with a screen refuses each job, and is drained for it."""
     processes.add(14, 3, comm=name)
-    assert job.prolog(said.PROLOG, SETTINGS, Slurm(), settled=0) is None
+    assert job.prolog(recorded.PROLOG, SETTINGS, Slurm(), settled=0) is None
 
 
 def test_a_daemons_name_is_no_excuse_for_a_person(
@@ -59,7 +59,7 @@ def test_a_daemons_name_is_no_excuse_for_a_person(
 ) -> None:
     processes.add(14, 3, comm="nvidia-persiste")
     monkeypatch.setattr(gpus, "FIRST_PERSON", 0)
-    assert job.prolog(said.PROLOG, SETTINGS, Slurm(), settled=0)
+    assert job.prolog(recorded.PROLOG, SETTINGS, Slurm(), settled=0)
 
 
 def test_who_hides_behind_a_process_that_is_not_dumpable_is_no_daemon(
@@ -67,14 +67,14 @@ def test_who_hides_behind_a_process_that_is_not_dumpable_is_no_daemon(
 ) -> None:
     """/proc/PID is root's then; anybody can ask that of the kernel, and choose the name."""
     processes.add(14, 3, comm="nvidia-persiste", uid=gpus.FIRST_PERSON)
-    assert job.prolog(said.PROLOG, SETTINGS, Slurm(), settled=0)
+    assert job.prolog(recorded.PROLOG, SETTINGS, Slurm(), settled=0)
 
 
 def test_a_gpu_in_use_outside_of_the_job_refuses_it(processes: Processes) -> None:
     processes.add(21, 3, "0::/user.slice/user-1001.slice\n")
     processes.add(714, 3)
     slurm = Slurm()
-    wrong = job.prolog(said.PROLOG, SETTINGS, slurm, settled=0)
+    wrong = job.prolog(recorded.PROLOG, SETTINGS, slurm, settled=0)
     assert wrong is not None
     assert wrong.startswith("in use outside of job 4: pid 21 of ")
     assert "(python train.py) on GPU 3; pid 714 of" in wrong
@@ -88,19 +88,19 @@ def test_who_ends_meanwhile_is_in_nobodys_way(
 ) -> None:
     processes.add(21, 3)
     monkeypatch.setattr(gpus.time, "sleep", lambda _seconds: processes.end(21))
-    assert job.prolog(said.PROLOG, SETTINGS, Slurm(), settled=60) is None
+    assert job.prolog(recorded.PROLOG, SETTINGS, Slurm(), settled=60) is None
 
 
 def test_the_driver_names_who_can_not_be_looked_at(processes: Processes) -> None:
     processes.add(31, None)
     slurm = Slurm()
     slurm.work = "GPU-bb, 31\nGPU-aa, 32\n"
-    assert "pid 31 of" in (job.prolog(said.PROLOG, SETTINGS, slurm, settled=0) or "")
+    assert "pid 31 of" in (job.prolog(recorded.PROLOG, SETTINGS, slurm, settled=0) or "")
 
 
 def test_a_gpu_that_does_not_answer_refuses_the_job() -> None:
     slurm = Slurm(smi="2, GPU-aa\n")
-    wrong = job.prolog(said.PROLOG, SETTINGS, slurm, settled=0)
+    wrong = job.prolog(recorded.PROLOG, SETTINGS, slurm, settled=0)
     assert wrong == "GPU 3 does not answer: No devices"
     assert slurm.updates[0][2] == "reason=provision: prolog: " + wrong
 
@@ -114,7 +114,7 @@ def test_a_driver_that_is_well_is_asked_once_for_all_gpus_of_a_job() -> None:
         asked.append(argv)
         return slurm(argv, patience)
 
-    both = {**said.PROLOG, "SLURM_JOB_GPUS": "0,1"}
+    both = {**recorded.PROLOG, "SLURM_JOB_GPUS": "0,1"}
     assert job.prolog(both, SETTINGS, call, settled=0) is None
     assert asked == [gpus.LIST, gpus.WORK]
     hangs = job.prolog(both, SETTINGS, Slurm(smi="hangs"), settled=0)
@@ -128,19 +128,19 @@ def test_an_epilog_names_what_is_left_and_ends_nothing(
     processes.add(41, 3, "0::/system.slice/slurmstepd.scope/job_4/step_0/user/task_0\n")
     processes.add(42, 3, "0::/system.slice/slurmstepd.scope/job_5/step_0/user/task_0\n")
     slurm = Slurm()
-    wrong = job.epilog(said.PROLOG, SETTINGS, slurm, settled=0)
+    wrong = job.epilog(recorded.PROLOG, SETTINGS, slurm, settled=0)
     assert wrong is not None
     assert wrong.startswith("left by job 4: pid 41 of ")
     assert "42" not in wrong  # another job's, which shares the GPU
     assert slurm.updates[0][2] == "reason=provision: epilog: " + wrong
     processes.add(43, 3)
-    assert "in use after job 4" in (job.epilog(said.PROLOG, SETTINGS, slurm, settled=0) or "")
+    assert "in use after job 4" in (job.epilog(recorded.PROLOG, SETTINGS, slurm, settled=0) or "")
 
 
 def test_an_epilog_of_a_clean_job_says_nothing(processes: Processes) -> None:
     processes.add(41, 2)
     slurm = Slurm()
-    assert job.epilog(said.PROLOG, SETTINGS, slurm, settled=0) is None
+    assert job.epilog(recorded.PROLOG, SETTINGS, slurm, settled=0) is None
     assert slurm.updates == []
 
 

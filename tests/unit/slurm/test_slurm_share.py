@@ -69,9 +69,9 @@ def test_a_node_gets_its_share() -> None:
 def test_who_is_promised_what(
     value: Any, people: list[dict[str, Any]], count: int, why: str | None
 ) -> None:
-    said = share.clash(value, people, count)
-    assert (said or "").startswith(why or "")
-    assert (said is None) == (why is None)
+    message = share.clash(value, people, count)
+    assert (message or "").startswith(why or "")
+    assert (message is None) == (why is None)
 
 
 def test_only_a_node_promises_gpus() -> None:

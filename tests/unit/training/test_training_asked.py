@@ -55,7 +55,7 @@ def test_the_defaults_are_those_of_the_documented_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         (b"def x(:\n", "the script is no Python: line 1: "),
         (b"\xff\xfe\n", "the script is no Python:"),
@@ -64,9 +64,9 @@ def test_the_defaults_are_those_of_the_documented_options() -> None:
         (b"#" * (training.LARGEST + 1), "more than"),
     ],
 )
-def test_a_script_that_is_none_is_refused(tmp_path: Path, text: bytes, said: str) -> None:
+def test_a_script_that_is_none_is_refused(tmp_path: Path, text: bytes, expected: str) -> None:
     (tmp_path / "train.py").write_bytes(text)
-    assert said in refused(tmp_path / "train.py")
+    assert expected in refused(tmp_path / "train.py")
 
 
 def test_a_script_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_script_is_looked_for_beside_the_playbook(
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "expected"),
     [
         ({"gpu_train_hosts": ""}, "gpu_train_hosts names no hosts"),
         ({"gpu_train_port": 80}, "gpu_train_port is 80; expected a whole number from 1024"),
@@ -122,8 +122,8 @@ def test_a_script_is_looked_for_beside_the_playbook(
         ({"gpu_train_action": "stop"}, "gpu_train_job names no job to stop"),
     ],
 )
-def test_what_can_not_be_is_named(script: Path, more: dict[str, Any], said: str) -> None:
-    assert said in refused(script, **more)
+def test_what_can_not_be_is_named(script: Path, more: dict[str, Any], expected: str) -> None:
+    assert expected in refused(script, **more)
 
 
 def test_a_diagnosis_is_a_job_of_our_own_script() -> None:

@@ -84,7 +84,7 @@ def diagnose(folder: Path, ways: str, gpus: int = 1) -> tuple[int, str, bool]:
 
 
 @pytest.mark.parametrize(
-    ("ways", "gpus", "code", "said"),
+    ("ways", "gpus", "code", "expected"),
     [
         ("RING=works NCCL=works", 1, 0, "diagnosis: RING and NCCL get through"),
         (
@@ -100,8 +100,8 @@ def diagnose(folder: Path, ways: str, gpus: int = 1) -> tuple[int, str, bool]:
     ],
 )
 def test_each_way_is_tried_by_itself_and_reported(
-    tmp_path: Path, ways: str, gpus: int, code: int, said: str
+    tmp_path: Path, ways: str, gpus: int, code: int, expected: str
 ) -> None:
     ended, text, is_complete = diagnose(tmp_path, ways, gpus)
     assert (ended, is_complete) == (code, code == 0), text
-    assert said in text
+    assert expected in text

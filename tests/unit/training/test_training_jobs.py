@@ -223,11 +223,11 @@ class Host(Context):
 
     def __init__(self, state: str, user: int | None = None) -> None:
         self.asked: list[list[str]] = []
-        said = f"ActiveState={state}\nUser={ME.pw_uid if user is None else user}\n"
+        shown = f"ActiveState={state}\nUser={ME.pw_uid if user is None else user}\n"
 
         def run(argv: list[str]) -> Result:
             self.asked.append(argv)
-            return Result(0, said if argv[1] == "show" else "", "")
+            return Result(0, shown if argv[1] == "show" else "", "")
 
         super().__init__(runner=run)
 

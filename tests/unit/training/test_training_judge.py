@@ -59,7 +59,7 @@ def test_hosts_of_different_tensorflow_are_each_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         ({"tensorflow": None}, "gpu02: it has no finished environment of TensorFlow"),
         ({"fault": "there is no user eve here"}, "gpu02: there is no user eve here"),
@@ -73,9 +73,9 @@ def test_hosts_of_different_tensorflow_are_each_named() -> None:
         ({"free": 3 << 20}, "gpu02: 3 MiB are free for /homes/ada/provision-train/x, of 512"),
     ],
 )
-def test_what_is_in_the_way_on_a_host_is_named(changed: dict[str, Any], said: str) -> None:
+def test_what_is_in_the_way_on_a_host_is_named(changed: dict[str, Any], expected: str) -> None:
     (fault,) = faults(changed)
-    assert fault.startswith(said)
+    assert fault.startswith(expected)
 
 
 def test_a_job_of_the_same_name_is_gone_on_with_where_that_is_asked() -> None:

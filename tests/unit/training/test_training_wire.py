@@ -58,21 +58,21 @@ def line(peer: socket.socket) -> bytes:
 
 def test_an_answer_that_somebody_has_read_is_none_of_a_later_question() -> None:
     """He has it from the network, and the port of a worker 0 that is gone."""
-    said: list[bytes] = []
+    received: list[bytes] = []
 
     def between(peer: socket.socket) -> None:
-        if said:
-            challenge, answer = said
+        if received:
+            challenge, answer = received
             peer.sendall(challenge)
             line(peer)
             peer.sendall(answer)
             return
         with socket.create_connection(("127.0.0.1", true), 5) as server:
-            said.append(line(server))
-            peer.sendall(said[0])
+            received.append(line(server))
+            peer.sendall(received[0])
             server.sendall(line(peer))
-            said.append(line(server))
-            peer.sendall(said[1])
+            received.append(line(server))
+            peer.sendall(received[1])
 
     with serving(lambda _question: ({"do": "end"}, None)) as true, rogue(between) as port:
         assert wire.ask(("127.0.0.1", port), SECRET, {"worker": 1}) == {"do": "end"}

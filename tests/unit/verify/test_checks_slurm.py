@@ -16,8 +16,8 @@ def seen(state: str = "IDLE", gpus: int = 2, **options: Any) -> Seen:
     node = (
         f"NodeName=gpu01 NodeHostName=gpu01 Gres=gpu:tesla_t4:{gpus} State={state} Partitions=gpu"
     )
-    said = {"rc": 0, "stdout": node + "\n", "stderr": ""}
-    probe = {"slurm": {"ping": said, "nodes": said, "hostname": "gpu01", "devices": 4}}
+    answer = {"rc": 0, "stdout": node + "\n", "stderr": ""}
+    probe = {"slurm": {"ping": answer, "nodes": answer, "hostname": "gpu01", "devices": 4}}
     return Seen(row={}, options={**OPTIONS, **options}, probe=probe)
 
 
