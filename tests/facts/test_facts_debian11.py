@@ -47,15 +47,15 @@ def test_the_loaders_cache_first_line_of_the_architecture_wins() -> None:
 
 
 def test_dpkg_status() -> None:
-    found = dpkg.packages(recorded("dpkg-status.txt"))
-    assert sorted(found) == ["apt", "libc6", "libcusolver11"]
-    assert found["libcusolver11"] == {
+    packages = dpkg.packages(recorded("dpkg-status.txt"))
+    assert sorted(packages) == ["apt", "libc6", "libcusolver11"]
+    assert packages["libcusolver11"] == {
         "version": "11.1.1+~11.1.0.152~11.2.2-3+deb11u3",
         "want": "hold",
         "status": "installed",
         "architecture": "amd64",
     }
-    assert found["apt"]["want"] == "install"
+    assert packages["apt"]["want"] == "install"
 
 
 def test_dpkg_status_of_other_states_and_architectures() -> None:
@@ -64,9 +64,9 @@ def test_dpkg_status_of_other_states_and_architectures() -> None:
         "Package: half\nStatus: install ok half-configured\nVersion: 1:2-3\nArchitecture: all\n\n"
         "Package: libc6\nStatus: install ok installed\nArchitecture: i386\nVersion: 2.31\n"
     )
-    found = dpkg.packages(text)
-    assert sorted(found) == ["half", "libc6:i386"]
-    assert found["half"]["status"] == "half-configured"
+    packages = dpkg.packages(text)
+    assert sorted(packages) == ["half", "libc6:i386"]
+    assert packages["half"]["status"] == "half-configured"
 
 
 LIST = "/etc/apt/sources.list"

@@ -188,13 +188,13 @@ def test_a_full_boot(host: Focal) -> None:
         "head -c 8000000 /dev/zero > initrd.img-5.4.0-216-generic"
     )
     try:
-        found = refuse(
+        entry = refuse(
             host, RUNFILE, "nvidia_driver",
             "/boot is too full: 5 MB are free where 75 MB are needed to rebuild an initramfs",
             "To do: remove kernels that are not booted any more",
             status="blocked", nvidia_driver_scope="full",
         )  # fmt: skip
-        assert "boot-full" in [blocker["id"] for blocker in found["blockers"]]
+        assert "boot-full" in [blocker["id"] for blocker in entry["blockers"]]
     finally:
         host.machine("umount /boot")
 

@@ -28,9 +28,9 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docked]:
 
 
 def test_the_stack_with_the_toolkit_is_proven_in_one_run(host: Docked) -> None:
-    found = host.proven()
-    assert "nvidia_container_toolkit" in found["components"]
-    assert found["found"]["nvidia_container_toolkit"] == "1.20.1"
+    entry = host.proven()
+    assert "nvidia_container_toolkit" in entry["components"]
+    assert entry["found"]["nvidia_container_toolkit"] == "1.20.1"
     # There is no podman, so nobody reads a CDI specification.
     assert host.results("nvidia_container_toolkit") == {
         "nvidia_container_toolkit.packages": "passed",

@@ -62,8 +62,8 @@ def library(directory: Path, soname: str) -> bytes:
 
 
 def test_a_converged_host_has_no_finding(host: Focal) -> None:
-    code, found, output = doctor(host)
-    assert (code, found) == (0, {}), output
+    code, findings, output = doctor(host)
+    assert (code, findings) == (0, {}), output
     assert f"{NETWORK}: healthy" in output
 
 
@@ -125,15 +125,15 @@ def test_each_is_named_and_fixed(host: Focal, tmp_path: Path) -> None:
     page = "<!DOCTYPE html>\n<html><head><title>Log in | NVIDIA Developer</title></head></html>\n"
     host.root(f"cat > {LOGIN}", stdin=page)
 
-    code, found, output = doctor(host)
+    code, findings, output = doctor(host)
     assert code == 5, output
-    assert set(found) == {*CURED, "login-wall"}, output
+    assert set(findings) == {*CURED, "login-wall"}, output
     for case, (_script, evidence) in CURED.items():
-        assert evidence in "\n".join(found[case]["evidence"]), found[case]
-    assert LOGIN in found["login-wall"]["evidence"][0]
+        assert evidence in "\n".join(findings[case]["evidence"]), findings[case]
+    assert LOGIN in findings["login-wall"]["evidence"][0]
 
-    code, found, output = doctor(host, "--fix")
-    assert set(found) == {"login-wall"}, output
+    code, findings, output = doctor(host, "--fix")
+    assert set(findings) == {"login-wall"}, output
     assert code == 5, output
     # nothing is lost
     kept = host.root("ls /var/backups/provision-doctor /etc/apt/sources.list.d").split()
@@ -144,8 +144,8 @@ def test_each_is_named_and_fixed(host: Focal, tmp_path: Path) -> None:
     assert host.root(blacklist).strip() == "etc/modprobe.d/blacklist-nouveau.conf"
 
     host.root(f"rm {LOGIN}")
-    code, found, output = doctor(host)
-    assert (code, found) == (0, {}), output
+    code, findings, output = doctor(host)
+    assert (code, findings) == (0, {}), output
 
 
 ROTATED = "/etc/apt/sources.list.d/cuda.list"
@@ -159,11 +159,11 @@ def test_the_key_that_was_rotated(host: Focal) -> None:
         f"> {ROTATED}",
         stdin=(Path(__file__).parent / "data" / "7fa2af80.pub").read_text("ascii"),
     )
-    code, found, output = doctor(host)
-    assert (code, set(found)) == (5, {"key-rotated"}), output
+    code, findings, output = doctor(host)
+    assert (code, set(findings)) == (5, {"key-rotated"}), output
     assert "is signed by A4B469963BF863CC; /etc/apt/trusted.gpg" in output
-    code, found, output = doctor(host, "--fix")
-    assert (code, found) == (0, {}), output
+    code, findings, output = doctor(host, "--fix")
+    assert (code, findings) == (0, {}), output
     kept = host.root("ls /etc/apt/sources.list.d").split()
     assert f"{ROTATED.rsplit('/', 1)[1]}.provision-saved" in kept
 
@@ -172,10 +172,10 @@ def test_what_a_person_cures(host: Focal) -> None:
     """Each by the very command that is printed."""
     # The fabric manager was moved alone.
     package(host, "nvidia-fabricmanager-470", "470.239.06-1")
-    code, found, output = doctor(host)
-    assert (code, set(found)) == (5, {"fabric-manager"}), output
+    code, findings, output = doctor(host)
+    assert (code, set(findings)) == (5, {"fabric-manager"}), output
     assert "nvidia-fabricmanager-470 is 470.239.06, the driver is 470.256.02" in output
-    cure(host.root, found["fabric-manager"], "sudo apt-get install 'nvidia-fabricmanager-470=")
+    cure(host.root, findings["fabric-manager"], "sudo apt-get install 'nvidia-fabricmanager-470=")
     assert doctor(host)[:2] == (0, {})
 
     # Everything is on hold, so that no security update comes.
@@ -184,16 +184,16 @@ def test_what_a_person_cures(host: Focal) -> None:
         "| awk '$1 == \"ii\" && $2 ~ /^lib/ && $2 !~ /nv|cu/ { print $2 }' | head -40"
     )
     host.root("apt-mark hold " + names.replace("\n", " ") + ">/dev/null")
-    code, found, output = doctor(host)
-    assert (code, set(found)) == (5, {"everything-held"}), output
+    code, findings, output = doctor(host)
+    assert (code, set(findings)) == (5, {"everything-held"}), output
     assert " packages are held, " in output
     host.root("apt-mark unhold " + names.replace("\n", " ") + ">/dev/null")
     assert doctor(host)[:2] == (0, {})
 
     # Ubuntu made the packages of a branch that ended empty ones, which bring the next.
     package(host, "nvidia-driver-450-server", "470.256.02-0ubuntu0.20.04.1")
-    code, found, output = doctor(host)
-    assert (code, set(found)) == (5, {"transitional-branch"}), output
+    code, findings, output = doctor(host)
+    assert (code, set(findings)) == (5, {"transitional-branch"}), output
     assert "nvidia-driver-450-server is 470.256.02-0ubuntu0.20.04.1" in output
     host.root("dpkg --purge nvidia-driver-450-server")
     assert doctor(host)[:2] == (0, {})
@@ -207,14 +207,14 @@ def test_held_back_by_somebody_and_then_one_run(host: Focal) -> None:
         "Provides: nvidia-utils", "Conflicts: nvidia-utils",
     )  # fmt: skip
     host.root("apt-mark hold nvidia-utils-470")
-    code, found, output = doctor(host)
+    code, findings, output = doctor(host)
     assert code == 5, output
-    assert "held-broken" in found, output
+    assert "held-broken" in findings, output
     assert "nvidia-utils-470 470.223.02-0ubuntu1" in output
-    cure(host.root, found["held-broken"], "sudo apt-mark unhold nvidia-utils-470")
+    cure(host.root, findings["held-broken"], "sudo apt-mark unhold nvidia-utils-470")
     host.cured(NETWORK, "nvidia_driver")
-    code, found, output = doctor(host)
-    assert (code, found) == (0, {}), output
+    code, findings, output = doctor(host)
+    assert (code, findings) == (0, {}), output
 
 
 @pytest.fixture(scope="module")
@@ -233,26 +233,26 @@ LIBRARIES = "/usr/local/cuda-11.2/targets/x86_64-linux/lib"
 def test_what_pip_upgraded_in_the_environment(whole: Focal) -> None:
     """By somebody who wanted the newest; TensorFlow itself says what came of it."""
     whole.root(f"{PIP} numpy==2.0.2 protobuf==4.25.8 2>/dev/null")
-    code, found, output = doctor(whole)
-    assert (code, set(found)) == (5, {"numpy-2", "protobuf"}), output
+    code, findings, output = doctor(whole)
+    assert (code, set(findings)) == (5, {"numpy-2", "protobuf"}), output
     assert "the current environment has TensorFlow 2.9.3 and numpy 2.0.2" in output
     assert "the current environment has TensorFlow 2.9.3 and protobuf 4.25.8" in output
-    assert any(line.startswith("TensorFlow: ") for line in found["protobuf"]["evidence"]), output
-    code, found, output = doctor(whole, "--fix")
-    assert (code, found) == (0, {}), output
+    assert any(line.startswith("TensorFlow: ") for line in findings["protobuf"]["evidence"]), output
+    code, findings, output = doctor(whole, "--fix")
+    assert (code, findings) == (0, {}), output
     assert whole.left(NETWORK) == []
 
 
 def test_a_library_that_tensorflow_can_not_open(whole: Focal) -> None:
     whole.root(f"rm {LIBRARIES}/libcusolver.so.11")
-    code, found, output = doctor(whole)
-    assert (code, set(found)) == (5, {"cuda-libraries"}), output
-    words = found["cuda-libraries"]["evidence"]
+    code, findings, output = doctor(whole)
+    assert (code, set(findings)) == (5, {"cuda-libraries"}), output
+    words = findings["cuda-libraries"]["evidence"]
     assert any("Could not load dynamic library 'libcusolver.so.11'" in word for word in words), (
         output
     )
-    code, found, output = doctor(whole, "--fix")
-    assert (code, found) == (0, {}), output
+    code, findings, output = doctor(whole, "--fix")
+    assert (code, findings) == (0, {}), output
     assert whole.left(NETWORK) == []
 
 
@@ -263,10 +263,10 @@ def test_a_cudnn_that_is_older(whole: Focal, tmp_path: Path) -> None:
         "base64 -d > /usr/local/lib/libcudnn.so.8.0.5 && rm /etc/ld.so.conf.d/*cudnn* && ldconfig",
         stdin=data,
     )
-    code, found, output = doctor(whole)
+    code, findings, output = doctor(whole)
     assert code == 5, output
-    assert "cudnn-older" in found, output
+    assert "cudnn-older" in findings, output
     assert "the loader finds 8.0.5 at /usr/local/lib/libcudnn.so.8" in output
-    code, found, output = doctor(whole, "--fix")
-    assert (code, found) == (0, {}), output
+    code, findings, output = doctor(whole, "--fix")
+    assert (code, findings) == (0, {}), output
     assert whole.left(NETWORK) == []

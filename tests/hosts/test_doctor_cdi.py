@@ -52,9 +52,9 @@ def test_a_specification_of_another_driver_is_reported_and_cured(project: Projec
     project.ssh(HOST, f"sudo sed -Ei 's/(libcuda[.]so[.])535[.0-9]+/\\1470.256.02/' {PATH}")
     listed = project.ssh(HOST, PODMAN, check=False)
     assert "libcuda.so.470.256.02" in listed, listed
-    code, found, output = doctor(project, HOST)
+    code, findings, output = doctor(project, HOST)
     assert code == 5, output
-    (evidence,) = found[CASE]["evidence"]
+    (evidence,) = findings[CASE]["evidence"]
     assert evidence.startswith(f"{PATH}: names /usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so")
     assert evidence.endswith("which is not there")
     fixed = project.provision("doctor", "-i", "lab", "--limit", HOST, "--fix")

@@ -70,10 +70,10 @@ def test_a_key_that_is_bound_with_sha1(project: Project, tmp_path: Path) -> None
     words = update(project)
     assert "SHA1 is not considered secure since" in words
 
-    code, found, output = doctor(project)
-    assert (code, set(found)) == (5, {"key-sha1"}), output
+    code, findings, output = doctor(project)
+    assert (code, set(findings)) == (5, {"key-sha1"}), output
     assert f"{place} is signed by {repository.key('sha1').fingerprint[-16:]}" in output
-    assert found["key-sha1"]["commands"] == [f"sudoedit {LIST}"]
+    assert findings["key-sha1"]["commands"] == [f"sudoedit {LIST}"]
     piped = subprocess.run(
         [str(BIN / "provision"), "doctor", "--log", "-"],
         cwd=project.path, input=words, capture_output=True, text=True, check=False,
@@ -84,9 +84,9 @@ def test_a_key_that_is_bound_with_sha1(project: Project, tmp_path: Path) -> None
     # as the cure says: an entry that nothing needs is disabled
     root(project, f"sed -i 's/^/# /' {LIST}")
     assert "failed" not in update(project)
-    code, found, output = doctor(project)
+    code, findings, output = doctor(project)
     # No finding is left; the bare host still differs from its lock.
-    assert (code, found) == (5, {}), output
+    assert (code, findings) == (5, {}), output
     assert "no known trouble, and not as locked" in output
 
 
@@ -103,16 +103,16 @@ def test_a_key_that_was_given_to_apt_key(project: Project, tmp_path: Path) -> No
     )  # fmt: skip
     assert "failed" in update(project)
 
-    code, found, output = doctor(project)
-    assert (code, set(found)) == (5, {"apt-key-gone"}), output
-    install, edit = found["apt-key-gone"]["commands"]
+    code, findings, output = doctor(project)
+    assert (code, set(findings)) == (5, {"apt-key-gone"}), output
+    install, edit = findings["apt-key-gone"]["commands"]
     assert install == "sudo install -m 0644 KEY.asc /etc/apt/keyrings/"
     assert edit.startswith(f"sudoedit {LIST}  # deb [signed-by=/etc/apt/keyrings/KEY.asc]")
 
     root(project, f"cp {place}/key.asc KEY.asc; {install.removeprefix('sudo ')}")
     root(project, f"sed -i 's,^deb ,deb [signed-by=/etc/apt/keyrings/KEY.asc] ,' {LIST}")
     assert "failed" not in update(project)
-    code, found, output = doctor(project)
+    code, findings, output = doctor(project)
     # No finding is left; the bare host still differs from its lock.
-    assert (code, found) == (5, {}), output
+    assert (code, findings) == (5, {}), output
     assert "no known trouble, and not as locked" in output

@@ -34,21 +34,21 @@ def doctor(project: Project, *arguments: str) -> tuple[int, Found, str]:
 
 
 def healthy(project: Project) -> None:
-    code, found, output = doctor(project)
-    assert (code in (0, 5), found) == (True, {}), output  # 5: not as locked
+    code, findings, output = doctor(project)
+    assert (code in (0, 5), findings) == (True, {}), output  # 5: not as locked
 
 
 def named(project: Project, *cases: str) -> tuple[Found, str]:
     """The findings, which are of just these cases, and what was printed."""
-    code, found, output = doctor(project)
-    assert (code, set(found)) == (5, set(cases)), output
-    return found, output
+    code, findings, output = doctor(project)
+    assert (code, set(findings)) == (5, set(cases)), output
+    return findings, output
 
 
 def fixed(project: Project) -> None:
     """By `--fix`, which asks again at its end; and what it ran left nothing over."""
-    code, found, output = doctor(project, "--fix")
-    assert (code in (0, 5), found) == (True, {}), output  # 5: not as locked
+    code, findings, output = doctor(project, "--fix")
+    assert (code in (0, 5), findings) == (True, {}), output  # 5: not as locked
     left = project.provision("plan", "-i", "lab", "--tags", "nvidia_driver")
     assert "nothing to change" in left.stdout or left.returncode in {0, 5}, left.stdout
     assert [c for c in project.entry(HOST)["changes"] if c["selected"]] == []
@@ -87,11 +87,11 @@ def test_libraries_that_moved_away_from_the_loaded_module_come_back(
     files += f"ln -s libcuda.so.{moved} {library}/libcuda.so.1"
     machine.run(package("libcuda1", f"{moved}-1", files=files))
     with driver_alone(machine):
-        code, found, output = doctor(project)
+        code, findings, output = doctor(project)
         assert code == 5, output
-        assert "driver-mismatch" in found, output
+        assert "driver-mismatch" in findings, output
         assert f"the loaded module is {VERSION}, the installed libraries are {moved}" in output
-        assert found["driver-mismatch"]["fix"]["components"] == ["nvidia_driver"]
+        assert findings["driver-mismatch"]["fix"]["components"] == ["nvidia_driver"]
     # `--fix` does this; the run proves the driver, which needs the simulated GPU.
     done = project.provision("apply", "-i", "lab", "--tags", "nvidia_driver")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -111,11 +111,11 @@ def test_headers_that_are_missing_are_brought(
         "apt-mark unhold $(apt-mark showhold | grep headers) >/dev/null 2>&1 || true\n"
         f"dpkg --force-depends --purge linux-headers-amd64 linux-headers-{name} >/dev/null 2>&1"
     )
-    found, output = named(project, "headers-missing", "headers-metapackage")
+    findings, output = named(project, "headers-missing", "headers-metapackage")
     assert f"/lib/modules/{name}/build is missing; the archive has linux-headers-{name}" in output
-    cure(machine.run, found["headers-metapackage"], "sudo apt-get install linux-headers-amd64")
-    code, found, output = doctor(project, "--fix")
-    assert (code in (0, 5), found) == (True, {}), output  # 5: not as locked
+    cure(machine.run, findings["headers-metapackage"], "sudo apt-get install linux-headers-amd64")
+    code, findings, output = doctor(project, "--fix")
+    assert (code in (0, 5), findings) == (True, {}), output  # 5: not as locked
 
 
 def test_a_module_that_is_there_for_another_kernel_is_built_for_this_one(
@@ -128,9 +128,9 @@ def test_a_module_that_is_there_for_another_kernel_is_built_for_this_one(
         f"rm -r /var/lib/dkms/nvidia-current/{VERSION}/{name} /sys/module/nvidia\n"
         f"rm -f /var/lib/dkms/nvidia-current/kernel-{name}-x86_64\n"
     )
-    code, found, output = doctor(project)
+    code, findings, output = doctor(project)
     assert code == 5, output
-    assert "driver-gone-after-kernel" in found, output
+    assert "driver-gone-after-kernel" in findings, output
     assert f"/lib/modules/{name} has no NVIDIA module, /lib/modules/{OTHER} has one" in output
     fixed(project)
     machine.run(f"rm -r /lib/modules/{OTHER}; test -e /sys/module/nvidia/version")
@@ -148,10 +148,10 @@ def test_a_build_that_failed_is_named_with_the_compilers_line(
         f"dkms add -m nvidia-current -v {VERSION} >/dev/null 2>&1 || true\n"
         f"! dkms build -m nvidia-current -v {VERSION} -k {name} >/dev/null 2>&1\n"
     )
-    found, output = named(project, "dkms-failed")
+    findings, output = named(project, "dkms-failed")
     assert "error: #error made for the test" in output
     machine.run(f"cp /root/module.c {source}")
-    cure(machine.run, found["dkms-failed"], "sudo dkms autoinstall")
+    cure(machine.run, findings["dkms-failed"], "sudo dkms autoinstall")
     healthy(project)
 
 
@@ -168,15 +168,15 @@ def test_a_preference_for_all_of_nvidias_repository_is_outdone_by_pins(
         "printf 'Package: *\\nPin: release l=NVIDIA CUDA\\nPin-Priority: 600\\n' "
         "> /etc/apt/preferences.d/cuda-repository-pin-600\n"
     )
-    code, found, output = doctor(project)
+    code, findings, output = doctor(project)
     assert code == 5, output
-    assert "cuda-repo-pin" in found, output
+    assert "cuda-repo-pin" in findings, output
     assert "/etc/apt/preferences.d/cuda-repository-pin-600 gives" in output
-    code, found, output = doctor(project, "--fix")
-    assert "cuda-repo-pin" not in found, output
+    code, findings, output = doctor(project, "--fix")
+    assert "cuda-repo-pin" not in findings, output
     assert machine.run("ls /etc/apt/preferences.d").split() == ["cuda-repository-pin-600", *pins]
     # that repository's key is not here, which is another case, and cured by hand
-    assert set(found) <= {"key-missing"}, output
+    assert set(findings) <= {"key-missing"}, output
     machine.run("rm /etc/apt/sources.list.d/cuda.list")
     healthy(project)
 
@@ -188,6 +188,6 @@ def test_devices_that_systemd_does_not_find_are_linked(
     machine.run("mknod /dev/nvidia-uvm c 510 0; mkdir -p /dev/char; ! test -e /dev/char/510:0")
     _found, output = named(project, "containers-lose-gpus")
     assert "/dev/nvidia-uvm has no /dev/char/510:0, and the container toolkit is 1.17.8" in output
-    code, found, output = doctor(project, "--fix")
-    assert (code in (0, 5), found) == (True, {}), output  # 5: not as locked
+    code, findings, output = doctor(project, "--fix")
+    assert (code in (0, 5), findings) == (True, {}), output  # 5: not as locked
     assert machine.run("readlink -f /dev/char/510:0").strip() == "/dev/nvidia-uvm"

@@ -204,8 +204,8 @@ def doored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doored]:
 
 
 def test_from_bare_to_a_door_in_one_run(doored: Doored) -> None:
-    found = doored.proven()
-    assert {"gpu_workspace", "gpu_front_door"} <= set(found["components"])
+    entry = doored.proven()
+    assert {"gpu_workspace", "gpu_front_door"} <= set(entry["components"])
     results = doored.results("gpu_front_door")
     assert set(results.values()) == {"passed"}, results
     assert len(results) == 3

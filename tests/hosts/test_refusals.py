@@ -171,8 +171,8 @@ def test_an_archive_that_the_controller_does_not_have_is_said_before_anything_is
     path = refused.path / "files" / "absent.tgz"
     arguments = ("--tags", "cudnn", "-e", f"cudnn_controller_file={path}")
     said = "the machine that runs Ansible has no such file"
-    found = refuse(refused, *arguments, said=said, status="blocked")
-    (blocker,) = found["blockers"]
+    entry = refuse(refused, *arguments, said=said, status="blocked")
+    (blocker,) = entry["blockers"]
     assert "cuDNN 8.5.0.96 for CUDA 11.2" in blocker["hint"]
     assert "SHA-256" in blocker["hint"]
 
@@ -180,8 +180,8 @@ def test_an_archive_that_the_controller_does_not_have_is_said_before_anything_is
 def test_an_archive_that_cannot_be_fetched_is_refused(refused: Project) -> None:
     urls = {"cudnn_controller_file": "", "cudnn_urls": [f"{CLOSED}/cudnn.tgz"]}
     said = f"No address in cudnn_urls gave the archive. {CLOSED}/cudnn.tgz: "
-    found = refuse(refused, "--tags", "cudnn", "-e", json.dumps(urls), said=said)
-    assert "Connection refused" in found["failure"]["message"]
+    entry = refuse(refused, "--tags", "cudnn", "-e", json.dumps(urls), said=said)
+    assert "Connection refused" in entry["failure"]["message"]
 
 
 # network and disk
@@ -200,13 +200,13 @@ def test_without_a_package_archive_nothing_is_begun(refused: Project, component:
 
 
 def test_a_full_disk_is_reported_before_anything_is_begun(refused: Project) -> None:
-    found = refuse(
+    entry = refuse(
         refused, "--tags", "cudnn,tensorflow",
         *("-e", "cudnn_root=/dev/shm/cudnn", "-e", "tensorflow_root=/dev/shm/tensorflow"),
         said="the disk is too full: 0.3 GB are free where",
         status="blocked",
     )  # fmt: skip
-    assert [blocker["id"] for blocker in found["blockers"]] == ["disk"]
+    assert [blocker["id"] for blocker in entry["blockers"]] == ["disk"]
 
 
 # access
@@ -327,8 +327,8 @@ def test_a_wish_changed_after_the_lock_is_refused(refused: Project) -> None:
         assert f"the lock has no row for the gpu_stack of {HOST}" in flat(done)
         assert "the inventory changed since: `provision lock`" in flat(done)
 
-        found = refuse(refused, said="the lock has no row for debian 11 x86_64", status="blocked")
-        assert [blocker["id"] for blocker in found["blockers"]] == ["no-row"]
+        entry = refuse(refused, said="the lock has no row for debian 11 x86_64", status="blocked")
+        assert [blocker["id"] for blocker in entry["blockers"]] == ["no-row"]
         with untouched(refused):
             plain = refused.playbook("--limit", HOST)
         assert plain.returncode == 2, flat(plain)  # ansible-playbook's own: a host failed

@@ -126,8 +126,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 def test_a_model_is_served_and_proven_in_one_run(host: Serving) -> None:
-    found = host.proven()
-    assert {"gpu_front_door", "gpu_serving"} <= set(found["components"])
+    entry = host.proven()
+    assert {"gpu_front_door", "gpu_serving"} <= set(entry["components"])
     assert set(host.results("gpu_serving").values()) == {"passed"}
     assert host.containers() == ["gpu-serving-line.a"]
     assert host.predicted(1, 2, 3) == [3, 5, 7]

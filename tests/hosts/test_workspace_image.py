@@ -114,8 +114,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
 
 
 def test_from_bare_to_an_image_and_two_people_in_one_run(built: Built) -> None:
-    found = built.proven()
-    assert {"tensorflow", "nvidia_container_toolkit", "gpu_workspace"} <= set(found["components"])
+    entry = built.proven()
+    assert {"tensorflow", "nvidia_container_toolkit", "gpu_workspace"} <= set(entry["components"])
     results = built.results("gpu_workspace")
     assert results == dict.fromkeys(results, "passed")
     assert {"gpu_workspace.gpus", "gpu_workspace.tensorboard"} <= set(results)

@@ -156,8 +156,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 
 def test_three_people_from_bare_to_proven_in_one_run(shared: Shared) -> None:
-    found = shared.proven()
-    assert {"nvidia_container_toolkit", "gpu_workspace"} <= set(found["components"])
+    entry = shared.proven()
+    assert {"nvidia_container_toolkit", "gpu_workspace"} <= set(entry["components"])
     results = shared.results("gpu_workspace")
     assert results.pop("gpu_workspace.tensorboard") == "not_applicable"
     assert set(results.values()) == {"passed"}, results

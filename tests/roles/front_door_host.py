@@ -198,9 +198,9 @@ class Host:
 
 def location(site: str, path: str) -> str:
     """The lines of one location."""
-    found = re.search(rf"^    location {re.escape(path)} \{{\n(.*?)^    \}}", site, re.M | re.S)
-    assert found, path
-    return found.group(1)
+    match = re.search(rf"^    location {re.escape(path)} \{{\n(.*?)^    \}}", site, re.M | re.S)
+    assert match, path
+    return match.group(1)
 
 
 def certified(host: Host, path: str) -> str:

@@ -118,6 +118,6 @@ def test_a_door_that_nginx_goes_on_to_serve_is_not_called_gone(host: Host) -> No
 
 
 def test_without_a_door_there_is_nothing_to_look_at(host: Host) -> None:
-    found = host.program.look({**wish(), "name": ""})
-    assert found == {"here": False, "nginx": True, "changes": [], "gone": False}
+    seen = host.program.look({**wish(), "name": ""})
+    assert seen == {"here": False, "nginx": True, "changes": [], "gone": False}
     assert host.calls == []

@@ -35,8 +35,8 @@ def load(path: Path) -> Any:
 
 
 def variables(role: str, release: str) -> dict[str, Any]:
-    found: dict[str, Any] = load(ROLES / role / "vars" / f"Debian_{release}.yml")
-    return found
+    values: dict[str, Any] = load(ROLES / role / "vars" / f"Debian_{release}.yml")
+    return values
 
 
 def rows(table: str, release: str) -> list[dict[str, Any]]:
@@ -86,9 +86,9 @@ def test_every_release_sets_the_same_variables(role: str) -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_drivers_tables_are_the_catalogs_rows(release: str) -> None:
     tables = variables("nvidia_driver", release)["__nvidia_driver_packages_by_version"]
-    found = rows("drivers", release)
-    assert list(tables) == [row["version"] for row in found]
-    for row in found:
+    values = rows("drivers", release)
+    assert list(tables) == [row["version"] for row in values]
+    for row in values:
         sets = tables[row["version"]]
         assert list(sets) == ["userspace", "kernel", "desktop"]
         for name in sets:
@@ -109,8 +109,8 @@ def test_the_tables_are_what_a_lock_would_name(release: str) -> None:
         CudaRow.model_validate(rows("cuda", release)[0]),
     )
     for role, wanted in made.items():
-        found = variables(role, release)
-        assert {name: found[name] for name in wanted} == wanted
+        values = variables(role, release)
+        assert {name: values[name] for name in wanted} == wanted
 
 
 def test_a_table_is_replaced_and_nothing_else() -> None:
@@ -130,28 +130,28 @@ def test_a_table_is_replaced_and_nothing_else() -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_drivers_suites_are_the_catalogs(release: str) -> None:
     archives = rows("platforms", release)[0]["archives"]
-    found = variables("nvidia_driver", release)
-    assert found["__nvidia_driver_suites"] == [archive["suite"] for archive in archives]
+    values = variables("nvidia_driver", release)
+    assert values["__nvidia_driver_suites"] == [archive["suite"] for archive in archives]
     # What the platform's archives have beyond what every release's driver is in.
     more = [
         component
         for component in archives[0]["components"]
         if component not in ("contrib", "non-free")
     ]
-    assert found["__nvidia_driver_kernel_components"] == more
-    assert found["__nvidia_driver_headers"] == rows("platforms", release)[0]["headers"]
+    assert values["__nvidia_driver_kernel_components"] == more
+    assert values["__nvidia_driver_headers"] == rows("platforms", release)[0]["headers"]
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_cudas_tables_are_the_catalogs_rows(release: str) -> None:
-    found = variables("cuda", release)
+    values = variables("cuda", release)
     (row,) = rows("cuda", release)
-    assert found["__cuda_table_version"] == row["version"]
-    assert found["__cuda_suites"][0] == RELEASES[release]
-    assert found["__cuda_sonames"] == row["sonames"]
+    assert values["__cuda_table_version"] == row["version"]
+    assert values["__cuda_suites"][0] == RELEASES[release]
+    assert values["__cuda_sonames"] == row["sonames"]
     files = {file["path"] for file in row["files"].values()}
-    assert {file["path"] for file in found["__cuda_tools_files"]} == files
-    table = found["__cuda_package_table"]
+    assert {file["path"] for file in values["__cuda_tools_files"]} == files
+    table = values["__cuda_package_table"]
     assert set(table["runtime"]) >= {*row["runtime"], *row["sonames"].values()}
     assert set(table["toolkit"]) >= {*table["runtime"], *row["toolkit"]}
     # All of one build of one source package: a table that was half updated would not install.
@@ -176,9 +176,9 @@ def test_the_toolkit_alone_takes_the_releases_own_driver_libraries(release: str)
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_tensorflows_pythons_are_the_releases(release: str) -> None:
-    found = variables("tensorflow", release)["__tensorflow_pythons"]
-    assert list(found) == rows("platforms", release)[0]["pythons"]
-    for python, row in found.items():
+    values = variables("tensorflow", release)["__tensorflow_pythons"]
+    assert list(values) == rows("platforms", release)[0]["pythons"]
+    for python, row in values.items():
         assert row["executable"] == f"/usr/bin/python{python}"
         assert row["packages"][:2] == [f"python{python}", f"python{python}-venv"]
 
@@ -186,8 +186,8 @@ def test_tensorflows_pythons_are_the_releases(release: str) -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_xla_is_told_where_the_releases_libdevice_is(release: str) -> None:
     (row,) = rows("cuda", release)
-    found = variables("gpu_env", release)
-    assert found["__gpu_env_platform_xla_cuda_data_dir"] == row["xla_cuda_data_dir"]
+    values = variables("gpu_env", release)
+    assert values["__gpu_env_platform_xla_cuda_data_dir"] == row["xla_cuda_data_dir"]
 
 
 @pytest.mark.parametrize(
@@ -204,13 +204,13 @@ def test_the_kernels_part_brings_its_archive_component(
     release: str, scope: str, asked: list[str], expected: list[str]
 ) -> None:
     expression = load(ROLES / "nvidia_driver" / "vars" / "main.yml")["__nvidia_driver_components"]
-    found = templated(
+    values = templated(
         expression,
         nvidia_driver_apt_components=asked,
         __nvidia_driver_scope=scope,
         **variables("nvidia_driver", release),
     )
-    assert list(found) == expected
+    assert list(values) == expected
 
 
 @pytest.mark.parametrize(

@@ -116,17 +116,17 @@ class Made:
         rows = []
         for unit in sorted(self.running):
             if re.search(r"\.[ab]\.service$", unit):
-                found = re.search(r"gpu-serving\.revision=(\S+)", self.unit(unit))
-                assert found is not None
-                rows.append(f"{unit.split('-', 2)[2].split('.')[0]} {found[1]}")
+                match = re.search(r"gpu-serving\.revision=(\S+)", self.unit(unit))
+                assert match is not None
+                rows.append(f"{unit.split('-', 2)[2].split('.')[0]} {match[1]}")
         return "\n".join(rows)
 
     def docker(self, *arguments: str, **_options: Any) -> tuple[int, str, str]:
         if arguments[:2] == ("network", "inspect"):
             if arguments[-1] not in self.networks:
                 return 1, "", "no such network"
-            found = {"Labels": {places.LABEL: ""}, "Internal": True}
-            return 0, json.dumps({**found, "IPAM": {"Config": [{"Subnet": "172.30.0.0/24"}]}}), ""
+            network = {"Labels": {places.LABEL: ""}, "Internal": True}
+            return 0, json.dumps({**network, "IPAM": {"Config": [{"Subnet": "172.30.0.0/24"}]}}), ""
         if arguments[:2] == ("network", "create"):
             self.networks[arguments[-1]] = "--subnet" in arguments
         if arguments[:2] == ("network", "rm"):

@@ -97,9 +97,9 @@ def words(role: str) -> set[str]:
 
 @pytest.mark.parametrize("path", TASK_FILES, ids=label)
 def test_a_file_holds_few_tasks_and_only_builtin_modules_or_our_own(path: Path) -> None:
-    found = list(tasks(load(path)))
-    assert sum("block" not in task for task in found) <= MOST_TASKS
-    for task in found:
+    listed = list(tasks(load(path)))
+    assert sum("block" not in task for task in listed) <= MOST_TASKS
+    for task in listed:
         name = module(task)
         ours = ("ansible.builtin.", "provision.gpu.")
         assert name is None or name.startswith(ours), task["name"]

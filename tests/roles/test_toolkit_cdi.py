@@ -92,8 +92,8 @@ def host(tmp_path: Path) -> Host:
 def test_it_is_made_where_there_is_none(
     host: Host,
 ) -> None:
-    found = host.look(OLD)
-    assert (found["fault"], found["path"], found["driver"]) == ("absent", cdi.ETC, True)
+    seen = host.look(OLD)
+    assert (seen["fault"], seen["path"], seen["driver"]) == ("absent", cdi.ETC, True)
     before = os.umask(0o077)
     try:
         assert host.make(OLD) == {"changed": True, "saved": None}

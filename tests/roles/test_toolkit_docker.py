@@ -97,10 +97,10 @@ def test_the_runtime_is_merged_and_every_other_key_stays(machine: Machine, root:
     file = put(root, docker.CONFIG, FOREIGN)
     file.chmod(0o640)
     answer = machine.role().write()
-    found = json.loads(file.read_text("utf-8"))
+    written = json.loads(file.read_text("utf-8"))
     runtimes = {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}
-    assert found == {**json.loads(FOREIGN), "runtimes": runtimes}
-    assert list(found)[:3] == ["log-driver", "dns", "über"]
+    assert written == {**json.loads(FOREIGN), "runtimes": runtimes}
+    assert list(written)[:3] == ["log-driver", "dns", "über"]
     assert file.stat().st_mode & 0o7777 == 0o640
     kept = root / "etc/docker/daemon.json.provision-saved"
     assert (answer["changed"], answer["saved"]) == (True, str(kept))
@@ -337,8 +337,8 @@ def test_a_docker_that_would_not_start_keeps_it(
     entry = {"runtimes": {"nvidia": {"path": docker.RUNTIME}}}
     text = config if isinstance(config, str) else json.dumps({**entry, **config})
     target = put(root, docker.CONFIG, text)
-    found = machine.role().removal_state()
-    assert (found["default"], bool(found["fault"])) == (
+    state = machine.role().removal_state()
+    assert (state["default"], bool(state["fault"])) == (
         expected == "default-runtime",
         expected[0] == "i",
     )

@@ -61,16 +61,16 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_in_check_mode_it_says_what_it_would_do(results: dict[str, Any]) -> None:
-    found = results["check"]
-    assert (found["changed"], found["failed"]) == (True, False)
-    assert found["would"].startswith("Would make ")
-    assert "diff" not in found
+    answer = results["check"]
+    assert (answer["changed"], answer["failed"]) == (True, False)
+    assert answer["would"].startswith("Would make ")
+    assert "diff" not in answer
 
 
 def test_a_failure_is_one_sentence_without_the_login(results: dict[str, Any]) -> None:
-    found = results["secret"]
-    assert found["failed"]
-    assert found["msg"] == (
+    answer = results["secret"]
+    assert answer["failed"]
+    assert answer["msg"] == (
         "TensorFlow 2.9.3 was not installed: 404 Client Error for url: "
         "http://mirror.example.org/simple Run again once the cause is gone."
     )

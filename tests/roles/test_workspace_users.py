@@ -146,8 +146,8 @@ def test_the_homes_root_is_for_root_alone(machine: Machine) -> None:
     assert mode(machine, HOMES) == 0o700
     assert mode(machine, f"{HOMES}/ada") == 0o700
     (machine.root / "srv/homes").chmod(0o755)
-    found = current.look(wish(ADA))
-    assert (found["open"], found["changes"]) == (True, {})
+    seen = current.look(wish(ADA))
+    assert (seen["open"], seen["changes"]) == (True, {})
     bring.apply(wish(ADA))
     assert current.look(wish(ADA))["open"] is False
     assert machine.calls_of("systemctl", "stop") == [
@@ -213,10 +213,10 @@ def former(machine: Machine) -> Machine:
     (machine.root / "srv/homes").chmod(0o755)
     for name in ("ada", "bob"):
         path = f"/etc/gpu-workspace/{name}/workspace.json"
-        found = {
+        settings = {
             k: v for k, v in json.loads(machine.text(path)).items() if k not in ("ports", "user")
         }
-        machine.put(path, json.dumps(found))
+        machine.put(path, json.dumps(settings))
         home = machine.root / f"srv/homes/{name}"
         (home / "deep").mkdir()
         (home / "deep/notes").write_text(name, "utf-8")
@@ -251,7 +251,7 @@ def test_homes_are_given_over_in_one_run_and_nothing_is_lost(former: Machine) ->
         assert (home / "deep/notes").read_text("utf-8") == name
         assert (home / "deep/notes").stat().st_mtime == 1
         assert not (home / "deep/run").stat().st_mode & stat.S_ISUID
-    assert all(found.st_uid == 0 for found in outside.values())
+    assert all(status.st_uid == 0 for status in outside.values())
     stops = [call for call in former.calls if call[:2] == ["systemctl", "stop"]]
     assert stops == [
         ["systemctl", "stop", "gpu-workspace@ada.service", "gpu-workspace@bob.service"]

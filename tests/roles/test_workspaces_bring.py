@@ -20,8 +20,8 @@ def test_each_gets_files_that_only_root_can_read_and_a_token(machine: Machine) -
     made = machine.text("/etc/gpu-workspace/bob/token")
     assert len(made) == 48
     for path, mode in (("", 0o700), ("/ada", 0o700), ("/ada/token", 0o400)):
-        found = (machine.root / ("etc/gpu-workspace" + path)).stat().st_mode
-        assert stat.S_IMODE(found) == mode, path
+        bits = (machine.root / ("etc/gpu-workspace" + path)).stat().st_mode
+        assert stat.S_IMODE(bits) == mode, path
     assert stat.S_IMODE((machine.root / "srv/homes/ada").stat().st_mode) == 0o700
     assert json.loads(machine.text("/etc/gpu-workspace/bob/gpus.json")) == [1]
     assert SECRET not in json.dumps(machine.calls)

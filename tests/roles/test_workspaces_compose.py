@@ -81,8 +81,8 @@ def test_an_older_compose_gets_gpus_by_the_runtime(
     text, service = as_compose("--runtime")
     assert "deploy" not in service
     assert service["runtime"] == ("nvidia" if visible else "runc")
-    found = [variable for variable in service["environment"] if variable.startswith("NVIDIA")]
-    assert found == [f"NVIDIA_VISIBLE_DEVICES={visible or 'void'}"]
+    variables = [variable for variable in service["environment"] if variable.startswith("NVIDIA")]
+    assert variables == [f"NVIDIA_VISIBLE_DEVICES={visible or 'void'}"]
     assert yaml.safe_load(text)["version"] == "2.4"
     newer = as_compose()[1]
     if gpus == "all":
@@ -124,8 +124,8 @@ def test_a_network_of_dockers_is_one_of_composes(
 ) -> None:
     arguments = ["run", "--network", "people", "image", "true"]
     monkeypatch.setattr(command, "command", lambda _name: arguments)
-    found = yaml.safe_load(compose.compose("ada"))
-    assert found == {
+    document = yaml.safe_load(compose.compose("ada"))
+    assert document == {
         "services": {"ada": {"networks": ["people"], "image": "image", "command": ["true"]}},
         "networks": {"people": {"name": "people", "external": True}},
     }
@@ -135,8 +135,8 @@ def test_a_network_of_dockers_is_one_of_composes(
 def test_a_text_is_the_same_in_yaml(text: str) -> None:
     lines = compose._yaml({"a": text, "b": [text, {"c": text, "d": [text]}]}, "")
     double = text.replace("$", "$$")
-    found = yaml.safe_load("\n".join(lines))
-    assert found == {"a": double, "b": [double, {"c": double, "d": [double]}]}
+    read_back = yaml.safe_load("\n".join(lines))
+    assert read_back == {"a": double, "b": [double, {"c": double, "d": [double]}]}
 
 
 def test_compose_says_what_it_does_not_know(

@@ -141,8 +141,8 @@ def test_a_limit_that_is_not_in_force_is_reported(
         machine.put("/m", memory)
     machine.put("/c", cpu)
     state = {"groups": {"memory": "/m", "cpu": "/c"}, "memory": 2 << 30, "cpus": 0.5}
-    found = proof.limits(state)
-    assert found == wrong if wrong is None else wrong in found
+    fault = proof.limits(state)
+    assert fault == wrong if wrong is None else wrong in fault
 
 
 # images

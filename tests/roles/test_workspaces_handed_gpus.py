@@ -35,10 +35,10 @@ class Handing:
             name = command[6].removeprefix("gpu-workspace-")
             if command[7] == "/bin/sh":
                 return self.without
-            found = self.lists[name]
-            if not found:
+            listed = self.lists[name]
+            if not listed:
                 return 9, "", "Failed to initialize NVML: Unknown Error\n"
-            rows = [f"GPU {n}: T4 (UUID: {uuid})" for n, uuid in enumerate(found)]
+            rows = [f"GPU {n}: T4 (UUID: {uuid})" for n, uuid in enumerate(listed)]
             return 0, "\n".join(rows), ""
 
         monkeypatch.setattr(programs, "call", call)
@@ -87,9 +87,9 @@ def test_a_container_that_lists_others_is_named(
     handing: Handing, listed: list[str], wrong: str
 ) -> None:
     handing.lists["ada"] = listed
-    found = handed_gpus.handed()["people"]
-    assert found["ada"]["wrong"].startswith(wrong)
-    assert found["bob"]["wrong"] is None
+    handed = handed_gpus.handed()["people"]
+    assert handed["ada"]["wrong"].startswith(wrong)
+    assert handed["bob"]["wrong"] is None
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_what_tensorflow_of_the_image_lists(
     handing: Handing, answer: tuple[int, str, str], gpus: int | None, wrong: str | None
 ) -> None:
     handing.tensorflow = answer
-    found = handed_gpus.handed()["tensorflow"]
-    assert found["gpus"] == gpus
-    assert found["wrong"] is None if wrong is None else wrong in found["wrong"]
+    tensorflow = handed_gpus.handed()["tensorflow"]
+    assert tensorflow["gpus"] == gpus
+    assert tensorflow["wrong"] is None if wrong is None else wrong in tensorflow["wrong"]
 
 
 def test_root_runs_nothing_in_a_container_but_as_its_person(handing: Handing) -> None:
@@ -136,8 +136,8 @@ def test_who_was_promised_no_gpu_has_none(
 ) -> None:
     """An image that asks for all got all, where NVIDIA's runtime is docker's default (M4)."""
     handing.without = answer
-    found = handed_gpus.handed()["people"]["eve"]["wrong"]
-    assert found is None if wrong is None else wrong in found
+    fault = handed_gpus.handed()["people"]["eve"]["wrong"]
+    assert fault is None if wrong is None else wrong in fault
     words = " ".join(command.command("eve"))
     assert "--runtime runc --env NVIDIA_VISIBLE_DEVICES=void" in words
     assert "--gpus" not in words
@@ -157,9 +157,9 @@ def test_what_a_container_says_is_bounded(script: str, code: int, words: str) ->
     """It is the person's: it may be endless, never come, or be written for a terminal."""
     # One second is enough for what never answers, and may be too few for a busy machine.
     timeout = 1 if script.startswith("sleep") else 60
-    found = programs.limited(["/bin/sh", "-c", script], timeout=timeout, size=1000)
-    assert (found[0], words in found[2]) == (code, True)
-    assert len(found[1]) <= 1000
+    result = programs.limited(["/bin/sh", "-c", script], timeout=timeout, size=1000)
+    assert (result[0], words in result[2]) == (code, True)
+    assert len(result[1]) <= 1000
 
 
 def test_gpus_that_a_container_does_not_list_fail_the_proof(

@@ -332,9 +332,9 @@ def test_a_file_is_copied_only_where_it_is_needed(
         "image": {**NONE, **image},
         "in_use": "refuse", "host_memory": "",
     }  # fmt: skip
-    found = service.looked(params)
-    assert (found["changed"], found["file"]) == (False, file)
-    assert found["changes"] == {"ada": "absent"}
+    seen = service.looked(params)
+    assert (seen["changed"], seen["file"]) == (False, file)
+    assert seen["changes"] == {"ada": "absent"}
 
 
 @pytest.mark.parametrize("what", ["image", "base"])

@@ -101,8 +101,8 @@ def test_a_secret_among_the_people_is_refused_and_not_shown(word: str, there: st
 
 
 def test_what_is_not_said_has_its_default() -> None:
-    found = people_list.checked([person(memory="2g")])[0]
-    assert found == {
+    entry = people_list.checked([person(memory="2g")])[0]
+    assert entry == {
         "name": "ada",
         "kind": "jupyter",
         "gpus": "none",

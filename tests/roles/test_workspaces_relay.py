@@ -44,7 +44,7 @@ def test_another_process_of_the_same_number_is_not_entered(
 
 
 @pytest.mark.parametrize(
-    ("code", "out", "found"),
+    ("code", "out", "expected"),
     [
         (0, "4711 abc ada\n", (4711, "abc")),
         (0, "0 abc ada\n", None),
@@ -54,10 +54,10 @@ def test_another_process_of_the_same_number_is_not_entered(
     ],
 )
 def test_only_a_container_that_runs_and_is_hers_is_entered(
-    monkeypatch: pytest.MonkeyPatch, code: int, out: str, found: Any
+    monkeypatch: pytest.MonkeyPatch, code: int, out: str, expected: Any
 ) -> None:
     monkeypatch.setattr(docker, "answer", lambda *_words, **_more: (code, out, ""))
-    assert relay._process("ada") == found
+    assert relay._process("ada") == expected
 
 
 def test_who_connects_while_there_is_no_container_is_turned_away(

@@ -108,8 +108,8 @@ def test_a_name_that_the_image_has_is_the_persons_uid(keyed: Machine, tmp_path: 
 
 def test_an_image_with_jupyter_is_looked_at_again_for_sshd(keyed: Machine) -> None:
     bring.apply(wish(ADA))
-    found = current.look(wish(ADA, {**SSH, "name": "bob"}))
-    assert (found["tried"], found["parts"]) == (False, ["jupyter", "ssh"])
+    seen = current.look(wish(ADA, {**SSH, "name": "bob"}))
+    assert (seen["tried"], seen["parts"]) == (False, ["jupyter", "ssh"])
     assert current.look(wish(ADA))["tried"] is True
 
 

@@ -40,8 +40,8 @@ def test_tensorboard_of_the_ssh_kind_is_the_persons(keyed: Machine) -> None:
 
 def test_an_image_is_tried_for_tensorboard_where_somebody_wants_it(machine: Machine) -> None:
     bring.apply(wish(ADA))
-    found = current.look(wish({**ADA, "tensorboard_port": 8901}))
-    assert (found["tried"], found["parts"]) == (False, ["jupyter", "tensorboard"])
+    seen = current.look(wish({**ADA, "tensorboard_port": 8901}))
+    assert (seen["tried"], seen["parts"]) == (False, ["jupyter", "tensorboard"])
 
 
 def test_an_image_without_tensorboard_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +67,6 @@ def test_a_tensorboard_that_does_not_answer_fails_the_proof(
             return status, ""
 
         monkeypatch.setattr(jupyter, "ask", ask)
-        found = proof.proven("ada", 0)
-        assert found is None if wrong is None else wrong in found
+        fault = proof.proven("ada", 0)
+        assert fault is None if wrong is None else wrong in fault
     assert set(places_asked) == {(("127.0.0.1", 8901), "/ada/tensorboard/")}

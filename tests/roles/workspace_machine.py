@@ -55,8 +55,8 @@ class Machine:
         if words[:2] == ["image", "inspect"]:
             return (0 if words[2] in self.images else 1), "", ""
         if words[:2] == ["network", "inspect"]:
-            found = self.networks.get(words[-1])
-            return (1, "", "no such network") if found is None else (0, json.dumps(found), "")
+            network = self.networks.get(words[-1])
+            return (1, "", "no such network") if network is None else (0, json.dumps(network), "")
         if words[:2] == ["network", "create"]:
             self.networks[words[-1]] = {
                 "Labels": {words[words.index("--label") + 1]: ""},

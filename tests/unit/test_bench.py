@@ -162,8 +162,8 @@ RESULTS: dict[str, Any] = {
 
 
 def bound(text: str, results: dict[str, Any] = RESULTS) -> figures.Bound:
-    (found,) = [bound for bound in bounds.bounds(results) if text in bound.text]
-    return found
+    (bound_found,) = [bound for bound in bounds.bounds(results) if text in bound.text]
+    return bound_found
 
 
 def test_a_ratio_is_of_runs_of_one_round() -> None:
@@ -388,8 +388,8 @@ def test_the_big_inventory_has_that_many_hosts(count: int) -> None:
 
 
 def test_render_is_measured_without_its_child(tmp_path: Path) -> None:
-    found = rendering.measure(tmp_path, counts=(3,), rounds=1, say=lambda _text: None)
-    (measured,) = found["runs"]["3"]
+    results = rendering.measure(tmp_path, counts=(3,), rounds=1, say=lambda _text: None)
+    (measured,) = results["runs"]["3"]
     assert set(measured) == {"cpu", "rss_kib", "inventory_cpu", "inventory_rss_kib"}
     assert min(measured.values()) > 0
     assert (tmp_path / "3" / "site.yml").exists()
@@ -549,14 +549,14 @@ def test_the_ways_on_ubuntu_take_turns(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(ubuntu, "tutorial", tutorial)
     monkeypatch.setattr(ubuntu, "limits", lambda *_arguments: {"line": float(len(calls))})
     made = Ground(None, tmp_path, None)  # type: ignore[arg-type]
-    found = ubuntu.measure(made, rounds=2, say=lambda _text: None)
+    results = ubuntu.measure(made, rounds=2, say=lambda _text: None)
     first = ["ours1", "tutorial1", "network1", "sources1"]
     assert calls[::2] == [*first, "sources2", "network2", "tutorial2", "ours2"]
     assert set(calls[1::2]) == {"down"}
-    assert found["ours"] == [times(1.0, 2.0, 500, 7)] * 2
-    assert found["tutorial"] == [times(3.0, 4.0, 500, 7)] * 2
+    assert results["ours"] == [times(1.0, 2.0, 500, 7)] * 2
+    assert results["tutorial"] == [times(3.0, 4.0, 500, 7)] * 2
     # On the last of the tutorials' hosts, when its own figures are taken.
-    assert found["limits"] == {"line": float(calls.index("tutorial2") + 1)}
+    assert results["limits"] == {"line": float(calls.index("tutorial2") + 1)}
 
     def failing(_made: Any, _lab: Any) -> dict[str, float]:
         raise SystemExit("the script failed")
@@ -596,12 +596,12 @@ def test_ten_people_are_measured_before_one_in_each_second_round(
         yield Host()
 
     monkeypatch.setattr(workspaces, "docked", docked)
-    found = workspaces.measure(tmp_path, rounds=2, say=lambda _text: None)
+    results = workspaces.measure(tmp_path, rounds=2, say=lambda _text: None)
     assert lines == [
         *("1", "0", "1", "0", "10", "10", "10 changed"),
         *("0", "10", "0", "1", "10", "10 changed"),
     ]
-    assert found["runs"] == [{"1": 1.0, "10": 10.0, "changed": 10.0, "touched": 1}] * 2
+    assert results["runs"] == [{"1": 1.0, "10": 10.0, "changed": 10.0, "touched": 1}] * 2
 
 
 def test_each_way_is_measured_in_every_round_and_a_failure_stops(

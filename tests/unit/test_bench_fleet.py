@@ -139,7 +139,7 @@ def test_ours_alone_is_weighed_in_a_run_that_is_not_counted(
     monkeypatch.setattr(rerun.fleet, "up", Up)
     monkeypatch.setattr(rerun.Ground, "prepare", lambda _self: None)
     target = fleet.Target("192.0.2.1", "lab", tmp_path / "key", "box", "ssh-ed25519 AAAA")
-    found = rerun.measure(
+    results = rerun.measure(
         None,  # type: ignore[arg-type]
         target,
         rerun.Ground(tmp_path, tmp_path, tmp_path, {}),
@@ -150,8 +150,8 @@ def test_ours_alone_is_weighed_in_a_run_that_is_not_counted(
         weigh=True,
     )
     assert calls == ["ours1", "ssh1", "ours1 weighed", "ours3", "ssh3", "ours3 weighed"]
-    assert len(found["runs"]["3"]["ours"]) == 1
-    assert found["memory"]["3"] == {"controller": 7, "hosts": 9}
+    assert len(results["runs"]["3"]["ours"]) == 1
+    assert results["memory"]["3"] == {"controller": 7, "hosts": 9}
 
 
 class Labs:
@@ -196,11 +196,11 @@ def test_six_at_once_are_measured_against_all_processors_at_work(
     monkeypatch.setattr(cold, "ours", lambda *_arguments: {"proven": 600.0})
     monkeypatch.setattr(cold, "by_hand", lambda *_arguments: {"proven": 120.0})
     ground = cold.Ground(tmp_path, tmp_path, None, Podman())  # type: ignore[arg-type]
-    found = together.measure(ground, rounds=1, say=lambda _text: None)
+    results = together.measure(ground, rounds=1, say=lambda _text: None)
     assert labs.calls == [
         "bench-six: host1 host2 host3 host4 host5 host6", "down", "bench-hand: hand", "down",
     ]  # fmt: skip
-    assert found == {
+    assert results == {
         "cores": 2,
         "runs": [{"ours": 600.0, "cpu": 700.0, "hand": 120.0, "hand_cpu": 960.0, "least": 480.0}],
     }
@@ -214,13 +214,13 @@ def test_each_number_of_hosts_begins_with_an_empty_cache(
     monkeypatch.setattr(together.cached_lab, "outside", lambda _lab: next(sent))
     monkeypatch.setattr(together, "_provision", lambda *_arguments: None)
     monkeypatch.setattr(cold, "playbook", lambda *_arguments: {"proven": 5.0})
-    found = together.outside(tmp_path, Podman(), say=lambda _text: None)  # type: ignore[arg-type]
+    results = together.outside(tmp_path, Podman(), say=lambda _text: None)  # type: ignore[arg-type]
     assert labs.calls[::2] == [
         "bench-outside1: cache1 host1",
         "bench-outside3: cache1 host1 host2 host3",
         "bench-outside6: cache1 host1 host2 host3 host4 host5 host6",
     ]
-    assert found["bytes"] == {"1": 1000, "3": 1001, "6": 1002}
+    assert results["bytes"] == {"1": 1000, "3": 1001, "6": 1002}
 
 
 def test_hosts_for_which_the_disk_has_no_room_are_not_begun(
@@ -256,15 +256,15 @@ def test_a_bundle_is_measured_against_real_copies_and_hashes(
     monkeypatch.setattr(bundling, "copied", copied)
     monkeypatch.setattr(bundling.os, "sync", lambda: None)
     monkeypatch.setattr(bundling, "VERIFY", ("true",))
-    found = bundling.measure(
+    results = bundling.measure(
         tmp_path, tmp_path / "work", archive=Path("cudnn"), rounds=2, say=lambda _text: None
     )
     ours = "made of earlier"
     assert calls == ["earlier of cudnn", "cp", ours, ours, "cp"]
-    assert (found["files"], found["bytes"]) == (1, 1000)
-    assert [run["ours"] for run in found["runs"]] == [3.0, 3.0]
+    assert (results["files"], results["bytes"]) == (1, 1000)
+    assert [run["ours"] for run in results["runs"]] == [3.0, 3.0]
     # So few bytes can take no time that a clock shows.
-    assert all(run["cp"] >= 0 and run["sha256sum"] >= 0 for run in found["runs"])
+    assert all(run["cp"] >= 0 and run["sha256sum"] >= 0 for run in results["runs"])
     assert list((tmp_path / "work").iterdir()) == []
 
 
@@ -294,12 +294,12 @@ def test_another_stack_stands_in_only_where_upstream_no_longer_has_the_demos(
         with pytest.raises(SystemExit, match="upstream"):
             bundling.measure(tmp_path / "demo", work, archive=work, rounds=1, say=messages.append)
         return
-    found = bundling.measure(tmp_path / "demo", work, archive=work, rounds=1, say=messages.append)
-    assert found["stand_in"] == "TensorFlow 2.21 on debian13"
+    results = bundling.measure(tmp_path / "demo", work, archive=work, rounds=1, say=messages.append)
+    assert results["stand_in"] == "TensorFlow 2.21 on debian13"
     assert made == ["demo", "stand-in"]
     assert locked == ["lock", "bundle"]
     assert "upstream no longer has what is locked" in messages[1]
-    part = found | {"runs": [{"ours": 1.0, "cp": 1.0, "sha256sum": 1.0}]}
+    part = results | {"runs": [{"ours": 1.0, "cp": 1.0, "sha256sum": 1.0}]}
     assert "another stands in for it: TensorFlow 2.21 on debian13" in page_fleet.bundle(part)
 
 

@@ -32,9 +32,9 @@ def look(root: Path) -> dict[str, Any]:
 
 
 def test_the_look_sees_both(root: Path) -> None:
-    found = look(root)
-    assert found["userland"] == "Debian (bullseye)"
-    assert platform.words(found | {"architecture": "x86_64"}) == "ubuntu 20.04 x86_64"
+    seen = look(root)
+    assert seen["userland"] == "Debian (bullseye)"
+    assert platform.words(seen | {"architecture": "x86_64"}) == "ubuntu 20.04 x86_64"
     (root / "etc/os-simulated").unlink()
     assert "userland" not in look(root)
 

@@ -130,10 +130,10 @@ def test_a_long_drift_is_folded_and_its_hosts_are_all_named() -> None:
 
 def test_versions_say_who_has_them_and_mark_the_odd_ones() -> None:
     made = fleet(100)
-    found = {entry.title: entry.shares for entry in Page(validate(made), []).versions}
+    by_title = {entry.title: entry.shares for entry in Page(validate(made), []).versions}
     shares = [
         (share.version, len(share.hosts), share.unlike_lock, share.rare, share.others)
-        for share in found["Driver"]
+        for share in by_title["Driver"]
     ]
     odd = sum(host["found"].get("nvidia_driver") == "470.199.02" for host in made["hosts"].values())
     unseen = sum(host["status"] == "unreachable" for host in made["hosts"].values())
@@ -147,12 +147,12 @@ def test_versions_say_who_has_them_and_mark_the_odd_ones() -> None:
         ("470.199.02", odd, odd, True, False),
         ("not known", unseen, 0, False, False),
     ]
-    assert [share.like for share in found["CUDA"][:2]] == ["", "with Driver 535.183.01"]
-    assert [share.version for share in found["Kernel"]][:2] == [
+    assert [share.like for share in by_title["CUDA"][:2]] == ["", "with Driver 535.183.01"]
+    assert [share.version for share in by_title["Kernel"]][:2] == [
         KERNELS["debian11"],
         KERNELS["ubuntu2204"],
     ]
-    assert [share.version for share in found["Kernel"] if share.rare] == ["5.10.0-28-amd64"]
+    assert [share.version for share in by_title["Kernel"] if share.rare] == ["5.10.0-28-amd64"]
 
 
 def test_a_rare_version_is_marked_in_its_hosts_row() -> None:
@@ -256,8 +256,8 @@ def test_earlier_runs_are_the_last_ones_before_the_page_by_time(tmp_path: Path) 
     kept(tmp_path, "proof-for-the-audit", "2026-11-03T12:00:00.000Z", interrupted=True)
     kept(tmp_path, "20261104T120000Z-run", "", broken=True)
     chosen = report() | {"started": "2026-11-05T00:00:00.000Z"}
-    found = runs.earlier(tmp_path, chosen, 3)
-    assert [(run.name, run.note) for run in found] == [
+    by_title = runs.earlier(tmp_path, chosen, 3)
+    assert [(run.name, run.note) for run in by_title] == [
         ("20261103T000000Z-verify", ""),
         ("proof-for-the-audit", "interrupted"),
         ("20261104T000000Z-verify", ""),

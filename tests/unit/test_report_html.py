@@ -167,8 +167,8 @@ def test_every_kind_of_host_has_a_page(kind: str, mode: str) -> None:
     ],
 )
 def test_the_verdict(made: dict[str, Any], verdict: str, rest: list[str]) -> None:
-    found = headline(validate(made))
-    assert (found.verdict, found.details) == (verdict, rest)
+    top = headline(validate(made))
+    assert (top.verdict, top.details) == (verdict, rest)
     document = page(made)
     assert verdict in document.text
 

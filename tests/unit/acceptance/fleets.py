@@ -30,8 +30,8 @@ def uuid(host: str, index: int) -> str:
 
 
 def measured(value: float, check: str = "rate", **more: Any) -> Verdict:
-    found = findings.measured(f"{value} TFLOP/s", figure=figure(value, **more))
-    return {**found, "check": check}
+    finding = findings.measured(f"{value} TFLOP/s", figure=figure(value, **more))
+    return {**finding, "check": check}
 
 
 def host(
@@ -72,5 +72,5 @@ def past(
 
 def rate_of(verdict: Verdict, index: int) -> Verdict:
     """The finding about a card's rate."""
-    (found,) = [entry for entry in verdict["gpus"][index]["checks"] if entry["check"] == "rate"]
-    return found
+    (check,) = [entry for entry in verdict["gpus"][index]["checks"] if entry["check"] == "rate"]
+    return check

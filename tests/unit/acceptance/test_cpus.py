@@ -29,8 +29,8 @@ def test_governor_driver_and_clocks_are_read(tmp_path: Path) -> None:
         policy(tmp_path, number)
     policy(tmp_path, 3, scaling_governor="performance", scaling_cur_freq="3400000",
            scaling_max_freq="3600000")  # fmt: skip
-    found = cpus.look(Context(root=str(tmp_path)))
-    assert found == {
+    seen = cpus.look(Context(root=str(tmp_path)))
+    assert seen == {
         "driver": "acpi-cpufreq",
         "governors": {"performance": 1, "powersave": 11},
         # Of a few: the kernel may need its time for each.
@@ -38,28 +38,28 @@ def test_governor_driver_and_clocks_are_read(tmp_path: Path) -> None:
         "most": 3500,
         "allowed": 3600,
     }
-    assert found.keys() == machines.cpus().keys()
+    assert seen.keys() == machines.cpus().keys()
     assert machine.look(Context(root=str(tmp_path)), ask=lambda: {
-        "error": None, "driver": "550", "gpus": [], "topology": {}})["cpus"] == found  # fmt: skip
+        "error": None, "driver": "550", "gpus": [], "topology": {}})["cpus"] == seen  # fmt: skip
 
 
 def test_of_many_the_clocks_of_some_are_read(tmp_path: Path) -> None:
     """Of both sockets; the governors of all."""
     for number in range(100, 132):
         policy(tmp_path, number, scaling_cur_freq=f"{number}000")
-    found = cpus.look(Context(root=str(tmp_path)))
-    assert found is not None
-    assert found["governors"] == {"powersave": 32}
-    assert found["now"] == [100, 104, 108, 112, 116, 120, 124, 128]
+    seen = cpus.look(Context(root=str(tmp_path)))
+    assert seen is not None
+    assert seen["governors"] == {"powersave": 32}
+    assert seen["now"] == [100, 104, 108, 112, 116, 120, 124, 128]
 
 
 @pytest.mark.parametrize("text", ["", "<unknown>", "-1"])
 def test_a_clock_that_is_not_said_is_none(tmp_path: Path, text: str) -> None:
     clocks = dict.fromkeys(("scaling_cur_freq", "cpuinfo_max_freq", "scaling_max_freq"), text)
     policy(tmp_path, 0, scaling_driver="", **clocks)
-    found = cpus.look(Context(root=str(tmp_path)))
-    assert found is not None
-    assert (found["driver"], found["now"], found["most"], found["allowed"]) == (
+    seen = cpus.look(Context(root=str(tmp_path)))
+    assert seen is not None
+    assert (seen["driver"], seen["now"], seen["most"], seen["allowed"]) == (
         None,
         [],
         None,

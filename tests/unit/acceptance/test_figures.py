@@ -12,8 +12,8 @@ ROWS = load().gpu_figures
 
 
 def test_a_models_figures_have_their_units_and_their_source() -> None:
-    found = figures("Tesla T4")
-    assert found == Figures(
+    row = figures("Tesla T4")
+    assert row == Figures(
         name="Tesla T4",
         pcie_generation=3,
         pcie_width=16,
@@ -32,19 +32,19 @@ def test_a_models_figures_have_their_units_and_their_source() -> None:
 
 
 def test_what_no_source_says_is_none_and_not_nought() -> None:
-    found = figures("NVIDIA GeForce RTX 2080 Ti")
-    assert found is not None
-    assert found.pcie_width is None
-    assert found.fp32_tflops == 13.4
+    row = figures("NVIDIA GeForce RTX 2080 Ti")
+    assert row is not None
+    assert row.pcie_width is None
+    assert row.fp32_tflops == 13.4
 
 
 @pytest.mark.parametrize(
     "name", ["NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB", "NVIDIA  A100-SXM4-80GB ", "A100-SXM-80GB"]
 )
 def test_older_drivers_say_another_name(name: str) -> None:
-    found = figures(name)
-    assert found is not None
-    assert found.memory_gb_per_s == 2039
+    row = figures(name)
+    assert row is not None
+    assert row.memory_gb_per_s == 2039
 
 
 @pytest.mark.parametrize(

@@ -27,15 +27,15 @@ def silent(message: str) -> None:
 
 
 def rates(folder: str) -> list[tuple[str, float, bool]]:
-    found = history.read(folder, silent)
-    return [(entry.id, entry.value, entry.good) for entry in found if entry.figure == RATE]
+    entries = history.read(folder, silent)
+    return [(entry.id, entry.value, entry.good) for entry in entries if entry.figure == RATE]
 
 
 def test_what_was_measured_is_read_again(folder: str) -> None:
     assert history.read(folder, silent) == []
     history.record(folder, {"gpu07": host("gpu07", [14.0, 14.2])}, NOW, silent)
-    found = [entry for entry in history.read(folder, silent) if entry.figure == RATE]
-    assert found == [
+    values = [entry for entry in history.read(folder, silent) if entry.figure == RATE]
+    assert values == [
         history.Earlier(int(NOW), "2025-11-24", uuid("gpu07", 0), like(), RATE, 14.0, True),
         history.Earlier(int(NOW), "2025-11-24", uuid("gpu07", 1), like(), RATE, 14.2, True),
     ]
@@ -136,8 +136,10 @@ def test_a_spoiled_file_is_kept_aside_with_a_warning(folder: str, text: str) -> 
     path = Path(folder) / "a@normal.jsonl"
     path.write_text(text)
     messages: list[str] = []
-    found = [entry.value for entry in history.read(folder, messages.append) if entry.figure == RATE]
-    assert found == [2.0]
+    values = [
+        entry.value for entry in history.read(folder, messages.append) if entry.figure == RATE
+    ]
+    assert values == [2.0]
     if not text:
         assert messages == []
         return
@@ -301,8 +303,8 @@ def test_files_are_lines_of_json_that_everybody_may_read(folder: str) -> None:
 def test_by_card_has_each_figures_values_in_their_order(folder: str) -> None:
     for day, value in enumerate((14.0, 15.0)):
         history.record(folder, {"a": host("a", [value])}, NOW + day * DAY, silent)
-    found = history.by_card(history.read(folder, silent))
-    assert [entry.value for entry in found[uuid("a", 0)][RATE]] == [14.0, 15.0]
+    by_card = history.by_card(history.read(folder, silent))
+    assert [entry.value for entry in by_card[uuid("a", 0)][RATE]] == [14.0, 15.0]
 
 
 def test_a_project_that_is_rendered_again_keeps_it(tmp_path: Path) -> None:

@@ -208,8 +208,8 @@ def test_who_computes_is_said_of_several_cards(library: tuple[str, Path]) -> Non
     config.write_text(gpu.Simulated(count=2, processes=((1, 100),)).text(), "ascii")
     first, second = (card["uuid"] for card in nvml.read(path)["gpus"])
     unknown = "GPU-00000000-0000-0000-0000-000000000000"
-    found = nvml.at_work_on([first, second, unknown], path)
-    assert found == {first: [1], second: [], unknown: None}
+    pids = nvml.at_work_on([first, second, unknown], path)
+    assert pids == {first: [1], second: [], unknown: None}
     assert nvml.at_work(first, path) == [1]
 
 

@@ -74,65 +74,65 @@ def source(made: dict[str, Any]) -> str:
 
 
 def rates(made: dict[str, Any]) -> plots.Rates:
-    found = plots.rates(made)
-    assert found is not None
-    return found
+    chart = plots.rates(made)
+    assert chart is not None
+    return chart
 
 
 def loads(made: dict[str, Any]) -> list[plots.Load]:
-    found = plots.loads(made)
-    assert found is not None
-    return found
+    chart = plots.loads(made)
+    assert chart is not None
+    return chart
 
 
 # images a second by the number of GPUs
 
 
 def test_every_measured_rate_is_in_the_table_with_its_share_of_the_ideal() -> None:
-    found = rates(verdict(3))
-    assert [course.name for course in found.courses] == ["float32", "mixed precision", "XLA"]
-    assert found.rows == [
+    chart = rates(verdict(3))
+    assert [course.name for course in chart.courses] == ["float32", "mixed precision", "XLA"]
+    assert chart.rows == [
         ("1", [("120", ""), ("260", ""), ("140", "")]),
         ("3", [("330", "92 %"), ("600", "77 %"), ("", "")]),
     ]
-    assert found.workload == "ResNet-50, 64 images at a time on each GPU"
+    assert chart.workload == "ResNet-50, 64 images at a time on each GPU"
 
 
 def test_the_line_of_ideal_scaling_is_one_gpus_rate_times_their_number() -> None:
-    found = rates(scaled(100.0, 180.0, 200.0))
-    (course,) = found.courses
-    assert [tick.text for tick in found.up] == ["0", "100", "200", "300", "400"]
-    assert [tick.text for tick in found.across] == ["1", "2", "4"]
+    chart = rates(scaled(100.0, 180.0, 200.0))
+    (course,) = chart.courses
+    assert [tick.text for tick in chart.up] == ["0", "100", "200", "300", "400"]
+    assert [tick.text for tick in chart.across] == ["1", "2", "4"]
     # 400 would be ideal, and is the top of the picture; 200 is in its middle.
     assert course.ideal is not None
     assert (course.ideal.x, course.ideal.y) == (plots.RATES.right, plots.RATES.top)
     assert course.marks[-1].x == plots.RATES.right
     assert course.marks[-1].y == (plots.RATES.top + plots.RATES.bottom) / 2
-    assert course.marks[0].y == found.up[1].at
+    assert course.marks[0].y == chart.up[1].at
     assert course.marks[-1].text == "4 GPUs: 200 images a second"
 
 
 def test_without_the_rate_of_one_gpu_nothing_is_ideal() -> None:
-    found = rates(scaled(None, 180.0))
-    assert found.courses[0].ideal is None
-    assert found.rows == [("1", [("no time was left", "")]), ("2", [("180", "")])]
+    chart = rates(scaled(None, 180.0))
+    assert chart.courses[0].ideal is None
+    assert chart.rows == [("1", [("no time was left", "")]), ("2", [("180", "")])]
 
 
 def test_one_gpu_has_a_table_and_no_picture() -> None:
     made = verdict(1)
-    found = rates(made)
-    assert not found.drawn
-    assert found.why == "one GPU trains alone"
-    assert found.rows == [("1", [("120", ""), ("260", ""), ("140", "")])]
+    chart = rates(made)
+    assert not chart.drawn
+    assert chart.why == "one GPU trains alone"
+    assert chart.rows == [("1", [("120", ""), ("260", ""), ("140", "")])]
     text = source(made)
     assert "images a second</text>" not in text
     assert "Dotted" not in text
 
 
 def test_a_training_together_that_failed_says_why_there_is_no_picture() -> None:
-    found = rates(verdict(3, trained.ends("resnet")))
-    assert not found.drawn
-    assert found.why.endswith("RuntimeError: no")
+    chart = rates(verdict(3, trained.ends("resnet")))
+    assert not chart.drawn
+    assert chart.why.endswith("RuntimeError: no")
 
 
 def test_without_any_rate_the_reason_is_said() -> None:
@@ -147,8 +147,8 @@ def test_without_any_rate_the_reason_is_said() -> None:
 
 @pytest.mark.parametrize("value", [NAN, float("inf"), -1.0, 0.0, None, "9", True])
 def test_a_rate_that_is_no_number_is_not_drawn(value: Any) -> None:
-    found = rates(scaled(100.0, value, 300.0))
-    assert len(found.courses[0].marks) == 2
+    chart = rates(scaled(100.0, value, 300.0))
+    assert len(chart.courses[0].marks) == 2
     assert rates(scaled(value)).courses == []
     source(scaled(100.0, value))
 
@@ -162,12 +162,12 @@ def test_the_numbers_of_the_axis_are_few_and_hold_the_highest(rate: float) -> No
 
 
 def test_of_64_gpus_no_two_numbers_cover_each_other() -> None:
-    found = rates(scaled(*(100.0 * 2**power for power in range(7))))
-    assert [tick.text for tick in found.across] == ["1", "8", "16", "32", "64"]
-    places = [tick.at for tick in found.across]
+    chart = rates(scaled(*(100.0 * 2**power for power in range(7))))
+    assert [tick.text for tick in chart.across] == ["1", "8", "16", "32", "64"]
+    places = [tick.at for tick in chart.across]
     assert all(after - before >= plots.APART for before, after in itertools.pairwise(places))
-    assert len(found.rows) == 7
-    assert all(len(tick.text) * plots.DIGIT < found.left - 20 for tick in found.up)
+    assert len(chart.rows) == 7
+    assert all(len(tick.text) * plots.DIGIT < chart.left - 20 for tick in chart.up)
 
 
 def test_the_picture_says_in_words_what_it_shows() -> None:

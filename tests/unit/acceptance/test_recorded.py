@@ -84,8 +84,8 @@ def test_a_real_card_that_is_well_is_well(facts: Any) -> None:
 
 
 def test_what_it_says_of_itself_is_judged() -> None:
-    found = states(judged(idle()))
-    well = {name for name, state in found.items() if state == "ok"}
+    results = states(judged(idle()))
+    well = {name for name, state in results.items() if state == "ok"}
     assert well == {
         "nvml", "count", "answers", "pcie_width", "pcie_generation", "ecc", "rows", "throttle",
         "temperature", "compute_mode", "mig", "users",
@@ -97,20 +97,20 @@ def test_what_was_not_asked_for_then_is_not_applicable() -> None:
     facts = idle()
     (gpu,) = facts["nvml"]["gpus"]
     assert not set(own_word.KEYS) & set(gpu)
-    found = states(judged(facts))
-    assert (found["recovery"], found["ecc"], found["rows"]) == ("not applicable", "ok", "ok")
+    results = states(judged(facts))
+    assert (results["recovery"], results["ecc"], results["rows"]) == ("not applicable", "ok", "ok")
 
 
 def test_what_tensorflow_did_on_it_is_judged() -> None:
     """The rates of the products by the catalog's figures: 51.6 and 617 TFLOP/s."""
-    found = states(judged(at_work()))
-    well = {name for name, state in found.items() if state == "ok"}
+    results = states(judged(at_work()))
+    well = {name for name, state in results.items() if state == "ok"}
     assert well >= {
         "listed", "copies", "growth", "product", "rate_float32", "rate_float16", "pattern", "xla",
         "convolution", "pipeline", "burn_in", "learns", "busy", "checkpoints",
         "tensorboard", "saved_model", "tflite",
     }  # fmt: skip
-    assert {name for name in NOT_ASKED if found[name] != "not applicable"} == set()
+    assert {name for name in NOT_ASKED if results[name] != "not applicable"} == set()
 
 
 def test_a_whole_acceptance_of_a_real_card_ended_with_its_verdict() -> None:
@@ -122,9 +122,9 @@ def test_a_whole_acceptance_of_a_real_card_ended_with_its_verdict() -> None:
     assert verdict["stand_in"] is verdict["simulated"] is False
     # What no program could be begun for says so, and there was none: every program ran.
     assert words.late(verdict) == []
-    found, today = states(verdict), states(judged(at_work()))
-    assert set(found) <= set(today)
-    assert {name for name in today if name not in found} == {"burn_in"}
+    results, today = states(verdict), states(judged(at_work()))
+    assert set(results) <= set(today)
+    assert {name for name in today if name not in results} == {"burn_in"}
 
 
 def test_its_rates_are_judged_by_the_catalog_as_they_were() -> None:

@@ -13,12 +13,12 @@ from tests.unit.acceptance.fleets import host, measured, rate_of
 def test_the_better_of_two_tries_counts_and_both_are_said() -> None:
     first, second = host("a", [9.0, 14.0]), host("a", [14.2, 13.0])
     rate_of(first, 1)["evidence"] = ["of the first try"]
-    found = retrial.merged(first, second)
-    assert rate_of(found, 0)["figure"]["value"] == 14.2
-    assert rate_of(found, 0)["reason"] == "14.2 TFLOP/s"
-    assert rate_of(found, 0)["evidence"] == ["measured twice: 9 and 14.2 TFLOP/s"]
-    assert rate_of(found, 1)["figure"]["value"] == 14.0
-    assert rate_of(found, 1)["evidence"] == [
+    merged = retrial.merged(first, second)
+    assert rate_of(merged, 0)["figure"]["value"] == 14.2
+    assert rate_of(merged, 0)["reason"] == "14.2 TFLOP/s"
+    assert rate_of(merged, 0)["evidence"] == ["measured twice: 9 and 14.2 TFLOP/s"]
+    assert rate_of(merged, 1)["figure"]["value"] == 14.0
+    assert rate_of(merged, 1)["evidence"] == [
         "of the first try", "measured twice: 14 and 13 TFLOP/s"
     ]  # fmt: skip
     assert rate_of(first, 0)["evidence"] == rate_of(second, 0)["evidence"] == []

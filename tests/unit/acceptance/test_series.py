@@ -28,9 +28,9 @@ def verdict(change: trained.Change | None = None, count: int = 3, **more: Any) -
 
 def rates(made: dict[str, Any]) -> dict[tuple[str, int], float | None]:
     entries = made["scaling"]["rates"]
-    found = {(entry["way"], entry["gpus"]): entry["images_per_second"] for entry in entries}
-    assert len(found) == len(entries)
-    return found
+    by_way = {(entry["way"], entry["gpus"]): entry["images_per_second"] for entry in entries}
+    assert len(by_way) == len(entries)
+    return by_way
 
 
 def test_rates_are_those_of_the_training_together_and_else_of_the_cards_alone() -> None:
@@ -48,11 +48,11 @@ def test_of_cards_that_differ_the_median_counts() -> None:
         for index, value in zip("012", (90.0, 200.0, 140.0), strict=True):
             work["cards"][index]["resnet"]["facts"]["rates"] = {"float32 1": value, "XLA 1": value}
 
-    found = rates(verdict(change))
-    assert found["XLA", 1] == 140.0
+    by_way = rates(verdict(change))
+    assert by_way["XLA", 1] == 140.0
     # Measured in the training together, and so the one to compare with.
-    assert found["float32", 1] == 120.0
-    assert found["mixed precision", 1] is None
+    assert by_way["float32", 1] == 120.0
+    assert by_way["mixed precision", 1] is None
 
 
 def test_a_card_with_another_batch_is_not_compared() -> None:
@@ -60,9 +60,9 @@ def test_a_card_with_another_batch_is_not_compared() -> None:
         for index in "012":
             work["cards"][index]["resnet"]["facts"]["batch"] = 32
 
-    found = rates(verdict(change))
-    assert ("XLA", 1) not in found
-    assert found["mixed precision", 1] is None
+    by_way = rates(verdict(change))
+    assert ("XLA", 1) not in by_way
+    assert by_way["mixed precision", 1] is None
 
 
 def test_one_gpu_and_a_failed_training_together_leave_what_the_cards_did_alone() -> None:
@@ -79,8 +79,8 @@ def test_what_is_no_number_is_left_out() -> None:
             "XLA 3": 0.0,
         }  # fmt: skip
 
-    found = rates(verdict(change))
-    assert set(found) == {
+    by_way = rates(verdict(change))
+    assert set(by_way) == {
         ("float32", 1), ("float32", 3), ("mixed precision", 1), ("XLA", 1)
     }  # fmt: skip
 

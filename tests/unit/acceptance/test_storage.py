@@ -31,11 +31,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_file_is_written_and_read_back_and_nothing_is_left(place: Path) -> None:
-    found = storage.measure(str(place))
-    assert set(found) == set(answer())  # what the check reads of it
-    assert (found["place"], found["kind"], found["bytes"]) == (str(place), "ssd", 3 * MIB)
-    assert 0 < found["seconds"] < 10
-    assert (found["wrong"], found["unfit"], found["error"]) == (0, None, None)
+    measured = storage.measure(str(place))
+    assert set(measured) == set(answer())  # what the check reads of it
+    assert (measured["place"], measured["kind"], measured["bytes"]) == (str(place), "ssd", 3 * MIB)
+    assert 0 < measured["seconds"] < 10
+    assert (measured["wrong"], measured["unfit"], measured["error"]) == (0, None, None)
     assert list(place.iterdir()) == []
 
 
@@ -95,8 +95,8 @@ def test_a_reading_in_pieces_is_whole(place: Path, monkeypatch: pytest.MonkeyPat
         storage.os, "preadv",
         lambda handle, parts, offset: real(handle, [memoryview(parts[0])[:300_000]], offset),
     )  # fmt: skip
-    found = storage.measure(str(place))
-    assert (found["wrong"], found["bytes"]) == (0, 3 * MIB)
+    measured = storage.measure(str(place))
+    assert (measured["wrong"], measured["bytes"]) == (0, 3 * MIB)
 
 
 def test_no_two_parts_of_the_file_are_alike() -> None:
@@ -125,8 +125,8 @@ def test_a_place_without_room_is_no_fault(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(storage.os, "write", refuse)
-    found = storage.read(str(place))
-    assert found == {"unfit": f"{place} {why}"}
+    measured = storage.read(str(place))
+    assert measured == {"unfit": f"{place} {why}"}
 
 
 def test_an_error_of_the_disk_is_one(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,8 +185,8 @@ def test_a_slow_reading_ends_in_time(place: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(storage, "time", clock)
     monkeypatch.setattr(storage.os, "preadv", slow)
-    found = storage.read(str(place))
-    assert (found["bytes"], found["seconds"], found["wrong"]) == (2 * MIB, 12, 0)
+    measured = storage.read(str(place))
+    assert (measured["bytes"], measured["seconds"], measured["wrong"]) == (2 * MIB, 12, 0)
 
 
 def test_the_faster_of_two_readings_counts(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,15 +203,15 @@ def test_a_disk_that_hangs_does_not_hang_the_acceptance() -> None:
         return {}
 
     begun = time.monotonic()
-    found = storage.measure("/x", 0.2, hang)
-    assert (found["silent"], found["error"]) == (True, "no answer within 0 s")
+    measured = storage.measure("/x", 0.2, hang)
+    assert (measured["silent"], measured["error"]) == (True, "no answer within 0 s")
     assert time.monotonic() - begun < 20
 
 
 def test_a_reader_that_dies_accuses_no_disk(capfd: pytest.CaptureFixture[str]) -> None:
-    found = storage.measure("/x", 10, lambda _place: {}[1])  # type: ignore[index]
-    assert found["unfit"]
-    assert (found["error"], found["silent"]) == (None, False)
+    measured = storage.measure("/x", 10, lambda _place: {}[1])  # type: ignore[index]
+    assert measured["unfit"]
+    assert (measured["error"], measured["silent"]) == (None, False)
     capfd.readouterr()
 
 

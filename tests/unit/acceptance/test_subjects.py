@@ -93,12 +93,12 @@ def test_a_host_is_its_cards_together_in_whatever_order() -> None:
         f"1 x ({made.format('x')}); 2 x ({made.format('900-2G183-0000-001')}); "
         "driver 550; TensorFlow 2.9; level normal"
     )
-    found = whole(verdict)
-    assert sorted(found.like.split("); ")) == sorted(expected.split("); "))
-    assert found[:3] == ("a", None, "GPU-a-0 GPU-a-1 GPU-a-2")
-    assert (found.model, found.plain, found.checks) == ("", False, verdict["checks"])
+    subject = whole(verdict)
+    assert sorted(subject.like.split("); ")) == sorted(expected.split("); "))
+    assert subject[:3] == ("a", None, "GPU-a-0 GPU-a-1 GPU-a-2")
+    assert (subject.model, subject.plain, subject.checks) == ("", False, verdict["checks"])
     verdict["gpus"].reverse()
-    assert whole(verdict) == found
+    assert whole(verdict) == subject
 
 
 def test_a_host_whose_cards_have_no_name_is_not_known_again() -> None:

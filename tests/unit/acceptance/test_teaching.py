@@ -57,13 +57,13 @@ def states(verdicts: dict[str, Verdict], earlier: Sequence[Any] = ()) -> set[str
 
 def test_a_slow_card_among_four_is_named_with_what_it_was_compared_with() -> None:
     verdict = taught({"gpu07": host("gpu07", [14.0, 14.2, 11.3, 14.3])})["gpu07"]
-    found = rate_of(verdict, 2)
-    assert (found["state"], found["action"]) == ("degraded", "service")
-    assert found["threshold"] == {"value": 11.98, "source": "fleet"}
-    assert found["reason"] == (
+    finding = rate_of(verdict, 2)
+    assert (finding["state"], finding["action"]) == ("degraded", "service")
+    assert finding["threshold"] == {"value": 11.98, "source": "fleet"}
+    assert finding["reason"] == (
         "11.3 TFLOP/s; less than 12 TFLOP/s: the median of 4 like cards is 14.1"
     )
-    assert "cooling" in found["how"]
+    assert "cooling" in finding["how"]
     assert (verdict["verdict"], verdict["action"]) == ("degraded", "service")
     assert [gpu["verdict"] for gpu in verdict["gpus"]] == ["ok", "ok", "degraded", "ok"]
     assert [gpu["action"] for gpu in verdict["gpus"]] == [
@@ -77,13 +77,13 @@ def test_a_slow_card_among_four_is_named_with_what_it_was_compared_with() -> Non
 
 
 def test_the_others_are_ok_by_the_same_teacher() -> None:
-    found = rate_of(taught({"gpu07": host("gpu07", [14.0, 14.2, 11.3, 14.3])})["gpu07"], 0)
-    assert (found["state"], found["action"], found["how"]) == ("ok", "nothing", "")
+    finding = rate_of(taught({"gpu07": host("gpu07", [14.0, 14.2, 11.3, 14.3])})["gpu07"], 0)
+    assert (finding["state"], finding["action"], finding["how"]) == ("ok", "nothing", "")
     assert (
-        found["reason"] == "14.0 TFLOP/s; at least 12 TFLOP/s: the median of 4 like cards is 14.1"
+        finding["reason"] == "14.0 TFLOP/s; at least 12 TFLOP/s: the median of 4 like cards is 14.1"
     )
-    assert found["figure"] == figure(14.0)
-    assert found["check"] == "rate"
+    assert finding["figure"] == figure(14.0)
+    assert finding["check"] == "rate"
 
 
 def test_cards_of_several_hosts_teach_each_other() -> None:
@@ -221,9 +221,9 @@ def test_where_less_is_better_the_slow_one_has_more() -> None:
     for index, value in enumerate((10.0, 10.1, 14.0, 9.9)):
         verdict["gpus"][index]["checks"][-1] = measured(value, unit="ms", better="lower")
     assert slow({"a": verdict}) == [("a", 2)]
-    found = taught({"a": verdict})["a"]
-    assert "more than 13.1 ms: the median" in rate_of(found, 2)["reason"]
-    assert "at most 13.1 ms: the median" in rate_of(found, 3)["reason"]
+    judged = taught({"a": verdict})["a"]
+    assert "more than 13.1 ms: the median" in rate_of(judged, 2)["reason"]
+    assert "at most 13.1 ms: the median" in rate_of(judged, 3)["reason"]
 
 
 def test_copies_and_images_may_differ_more_than_products() -> None:
@@ -269,20 +269,20 @@ def test_a_slow_copy_is_the_slots_before_it_is_the_cards() -> None:
     verdict = host("a", [12, 12, 12, 6])
     for gpu in verdict["gpus"]:
         gpu["checks"][-1]["figure"]["unit"] = "GB/s"
-    found = rate_of(taught({"a": verdict})["a"], 3)
-    assert (found["action"], found["how"]) == ("reseat", findings.HOW["reseat"])
+    finding = rate_of(taught({"a": verdict})["a"], 3)
+    assert (finding["action"], finding["how"]) == ("reseat", findings.HOW["reseat"])
 
 
 # the catalog
 
 
 def test_the_catalog_judges_a_single_card() -> None:
-    found = rate_of(taught({"a": host("a", [2.0], "Tesla T4")})["a"], 0)
-    assert (found["state"], found["action"]) == ("degraded", "service")
-    assert found["threshold"] == {"value": 2.835, "source": "catalog"}
-    assert found["reason"].endswith("less than 2.83 TFLOP/s: 8.1 is published for it")
-    found = rate_of(taught({"a": host("a", [4.0], "NVIDIA Tesla T4")})["a"], 0)
-    assert (found["state"], found["threshold"]["source"]) == ("ok", "catalog")
+    finding = rate_of(taught({"a": host("a", [2.0], "Tesla T4")})["a"], 0)
+    assert (finding["state"], finding["action"]) == ("degraded", "service")
+    assert finding["threshold"] == {"value": 2.835, "source": "catalog"}
+    assert finding["reason"].endswith("less than 2.83 TFLOP/s: 8.1 is published for it")
+    finding = rate_of(taught({"a": host("a", [4.0], "NVIDIA Tesla T4")})["a"], 0)
+    assert (finding["state"], finding["threshold"]["source"]) == ("ok", "catalog")
 
 
 @pytest.mark.parametrize(
@@ -292,8 +292,8 @@ def test_the_catalog_judges_a_single_card() -> None:
 def test_each_figure_has_its_own_share_of_the_published_one(name: str, least: float) -> None:
     verdict = host("a", [1.0], "Tesla T4")
     rate_of(verdict, 0)["figure"]["name"] = name
-    found = rate_of(taught({"a": verdict})["a"], 0)
-    assert found["threshold"] == {"value": least, "source": "catalog"}
+    finding = rate_of(taught({"a": verdict})["a"], 0)
+    assert finding["threshold"] == {"value": least, "source": "catalog"}
 
 
 def test_what_the_catalog_lacks_is_measured() -> None:
@@ -318,20 +318,20 @@ def test_a_card_that_is_held_back_is_not_held_to_its_published_figures() -> None
 
 def test_a_whole_fleet_below_its_published_figure_shares_a_cause() -> None:
     verdict = taught({"a": host("a", [2.0, 2.1, 2.0], "Tesla T4")})["a"]
-    found = rate_of(verdict, 0)
-    assert (found["state"], found["action"]) == ("degraded", "configure")
-    assert found["how"].startswith("cards like it are as slow")
-    assert found["evidence"] == ["fleet: at least 1.7 TFLOP/s: the median of 3 like cards is 2"]
+    finding = rate_of(verdict, 0)
+    assert (finding["state"], finding["action"]) == ("degraded", "configure")
+    assert finding["how"].startswith("cards like it are as slow")
+    assert finding["evidence"] == ["fleet: at least 1.7 TFLOP/s: the median of 3 like cards is 2"]
 
 
 # history
 
 
 def test_a_card_that_lost_speed_is_named() -> None:
-    found = rate_of(taught({"a": host("a", [11.0])}, past("a", 0, [14, 14.1, 13.9]))["a"], 0)
-    assert (found["state"], found["action"]) == ("degraded", "service")
-    assert found["threshold"] == {"value": 12.6, "source": "history"}
-    assert found["reason"].endswith(
+    finding = rate_of(taught({"a": host("a", [11.0])}, past("a", 0, [14, 14.1, 13.9]))["a"], 0)
+    assert (finding["state"], finding["action"]) == ("degraded", "service")
+    assert finding["threshold"] == {"value": 12.6, "source": "history"}
+    assert finding["reason"].endswith(
         "less than 12.6 TFLOP/s: its median of 3 earlier acceptances is 14"
     )
 
@@ -342,8 +342,8 @@ def test_two_earlier_values_are_no_history() -> None:
 
 
 def test_only_the_last_values_of_a_card_count() -> None:
-    found = rate_of(taught({"a": host("a", [14.0])}, past("a", 0, [14.0] * 22))["a"], 0)
-    assert found["reason"].endswith("its median of 20 earlier acceptances is 14")
+    finding = rate_of(taught({"a": host("a", [14.0])}, past("a", 0, [14.0] * 22))["a"], 0)
+    assert finding["reason"].endswith("its median of 20 earlier acceptances is 14")
     earlier = past("a", 0, [28.0] * 30 + [14.0] * 20)
     assert states({"a": host("a", [14.0])}, earlier) == {"ok"}
     assert slow({"a": host("a", [14.0])}, past("a", 0, [28.0] * 30 + [14.0] * 9)) == [("a", 0)]
@@ -364,14 +364,14 @@ def test_a_sick_value_does_not_become_ordinary() -> None:
 
 def test_the_strictest_teacher_decides_and_the_others_are_evidence() -> None:
     hosts = {"a": host("a", [12.8, 14.0, 14.1, 14.0])}
-    found = rate_of(taught(hosts, past("a", 0, [15, 15, 15]))["a"], 0)
-    assert (found["state"], found["threshold"]["source"]) == ("degraded", "history")
-    assert found["evidence"] == ["fleet: at least 11.9 TFLOP/s: the median of 4 like cards is 14"]
-    assert found["action"] == "service"
+    finding = rate_of(taught(hosts, past("a", 0, [15, 15, 15]))["a"], 0)
+    assert (finding["state"], finding["threshold"]["source"]) == ("degraded", "history")
+    assert finding["evidence"] == ["fleet: at least 11.9 TFLOP/s: the median of 4 like cards is 14"]
+    assert finding["action"] == "service"
     rate_of(hosts["a"], 0)["evidence"] = ["the host's own"]
-    found = rate_of(taught(hosts, past("a", 0, [12, 12, 12]))["a"], 0)
-    assert (found["state"], found["threshold"]["source"]) == ("ok", "fleet")
-    assert found["evidence"][0] == "the host's own"
+    finding = rate_of(taught(hosts, past("a", 0, [12, 12, 12]))["a"], 0)
+    assert (finding["state"], finding["threshold"]["source"]) == ("ok", "fleet")
+    assert finding["evidence"][0] == "the host's own"
 
 
 def test_where_less_is_better_the_strictest_is_the_lowest() -> None:
@@ -379,8 +379,8 @@ def test_where_less_is_better_the_strictest_is_the_lowest() -> None:
     for index in range(3):
         verdict["gpus"][index]["checks"][-1] = measured(10.0, unit="ms", better="lower")
     for earlier, source in ((5, "history"), (20, "fleet")):
-        found = rate_of(taught({"a": verdict}, past("a", 0, [earlier] * 3))["a"], 0)
-        assert found["threshold"]["source"] == source
+        finding = rate_of(taught({"a": verdict}, past("a", 0, [earlier] * 3))["a"], 0)
+        assert finding["threshold"]["source"] == source
 
 
 @pytest.mark.parametrize(
@@ -437,13 +437,13 @@ def test_what_all_cards_of_a_host_do_together_is_compared_with_like_hosts() -> N
     hosts = {name: host(name, [14.0, 14.0]) for name in "abcd"}
     for name, verdict in hosts.items():
         verdict["checks"].append(measured(500 if name == "c" else 1000, "train", unit="images/s"))
-    found = taught(hosts)
-    train = {name: verdict["checks"][-1] for name, verdict in found.items()}
+    verdicts = taught(hosts)
+    train = {name: verdict["checks"][-1] for name, verdict in verdicts.items()}
     assert [name for name in train if train[name]["state"] == "degraded"] == ["c"]
     assert train["c"]["action"] == "watch"
     assert train["c"]["how"] == findings.HOW["watch"]
     assert "the median of 4 like hosts is 1000" in train["c"]["reason"]
-    assert (found["c"]["verdict"], found["c"]["action"]) == ("degraded", "watch")
+    assert (verdicts["c"]["verdict"], verdicts["c"]["action"]) == ("degraded", "watch")
     hosts["c"] = host("c", [14.0, 14.0, 14.0])
     hosts["c"]["checks"].append(measured(500, "train", unit="images/s"))
     assert taught(hosts)["c"]["checks"][-1]["state"] == "measured"
@@ -474,21 +474,21 @@ def counted(number: int) -> dict[str, Verdict]:
 
 def replay_finding(verdicts: dict[str, Verdict], earlier: Sequence[Any]) -> Verdict:
     checks = taught(verdicts, earlier)["a"]["gpus"][0]["checks"]
-    (found,) = [entry for entry in checks if entry["check"] == "replays"]
-    return found
+    (replays_finding,) = [entry for entry in checks if entry["check"] == "replays"]
+    return replays_finding
 
 
 def test_replays_are_judged_by_how_fast_they_grow() -> None:
-    found = replay_finding(counted(100 + 9 * 1440), replays("a", 100))
-    assert (found["state"], found["action"]) == ("degraded", "reseat")
-    assert found["threshold"] == {"value": 8, "source": "NVIDIA"}
-    assert found["reason"] == (
+    finding = replay_finding(counted(100 + 9 * 1440), replays("a", 100))
+    assert (finding["state"], finding["action"]) == ("degraded", "reseat")
+    assert finding["threshold"] == {"value": 8, "source": "NVIDIA"}
+    assert finding["reason"] == (
         "0 PCIe replays since the driver was loaded; 9 a minute since 2025-11-23 "
         "(NVIDIA: at most 8)"
     )
-    found = replay_finding(counted(100 + 8 * 1440), replays("a", 100))
-    assert (found["state"], found["threshold"]["source"]) == ("ok", "NVIDIA")
-    assert found["figure"]["value"] == 100 + 8 * 1440
+    finding = replay_finding(counted(100 + 8 * 1440), replays("a", 100))
+    assert (finding["state"], finding["threshold"]["source"]) == ("ok", "NVIDIA")
+    assert finding["figure"]["value"] == 100 + 8 * 1440
 
 
 def test_replays_of_a_first_day_of_a_new_driver_or_of_seconds_are_measured() -> None:
@@ -516,8 +516,8 @@ def test_like_cards_say_nothing_of_replays() -> None:
 
 def limits(verdict: Verdict) -> list[list[str]]:
     """The evidence about each card's power limit."""
-    found = taught({"a": verdict})["a"]
-    rows = [entry for gpu in found["gpus"] for entry in gpu["checks"] if entry["check"] == "power"]
+    judged = taught({"a": verdict})["a"]
+    rows = [entry for gpu in judged["gpus"] for entry in gpu["checks"] if entry["check"] == "power"]
     assert {row["state"] for row in rows} <= {"measured", "not applicable"}
     return [row["evidence"] for row in rows]
 
@@ -559,8 +559,8 @@ def test_power_limits_of_other_cards_say_nothing(key: str) -> None:
 
     def evidence() -> list[str]:
         checks = taught(hosts)["a"]["gpus"][0]["checks"]
-        (found,) = [entry for entry in checks if entry["check"] == "power"]
-        return list(found["evidence"])
+        (power,) = [entry for entry in checks if entry["check"] == "power"]
+        return list(power["evidence"])
 
     assert evidence() == ["3 like cards may take 700 W"]
     # An older driver leaves NVIDIA out.

@@ -40,10 +40,10 @@ def pages() -> Iterator[str]:
     for name, fault in FAULTS.items():
         facts = machine(fault.model, 2, busy=fault.busy)
         fault.change(facts)
-        found = entry(facts, fault.declared)
+        host_entry = entry(facts, fault.declared)
         yield f"== {name}"
-        yield from words.host("gpu07", found)
-        verdict = found["acceptance"]
+        yield from words.host("gpu07", host_entry)
+        verdict = host_entry["acceptance"]
         for check in [*verdict["checks"], *(c for gpu in verdict["gpus"] for c in gpu["checks"])]:
             if check["state"] in ("degraded", "failed"):
                 yield f"  {described(check)}"

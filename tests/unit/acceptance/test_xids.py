@@ -81,9 +81,9 @@ def test_other_numbers_between_change_nothing() -> None:
 def test_the_part_with_enough_is_found_among_others() -> None:
     seldom = event(0, 13, 9e5, pid=1, part="GPC 0, TPC 0")
     often = event(0, 13, 9e6, pid=1, part="GPC 2, TPC 0")
-    found = xids.repeated(13, [*ON_ONE_TPC, seldom, often])
-    assert found is not None
-    assert found.part == "GPC 1, TPC 3"
+    incident = xids.repeated(13, [*ON_ONE_TPC, seldom, often])
+    assert incident is not None
+    assert incident.part == "GPC 1, TPC 3"
 
 
 @pytest.mark.parametrize(("silence", "counted"), [(180.0, None), (180.1, 9)])
@@ -92,22 +92,22 @@ def test_an_incident_ends_with_three_minutes_of_silence(
 ) -> None:
     """Counted from its last message, not from its first."""
     events = [event(0, 31, silence * place, pid=place) for place in range(9)]
-    found = xids.repeated(31, events)
-    assert (found and found.times) == counted
+    incident = xids.repeated(31, events)
+    assert (incident and incident.times) == counted
 
 
 @pytest.mark.parametrize(("hours", "counted"), [(12.0, 3), (12.003, None)])
 def test_what_came_within_a_day_counts_together(hours: float, counted: int | None) -> None:
     """A log has months: who crashes a program now and then is not the card's fault."""
     events = [event(0, 31, 3600 * hours * place, pid=place) for place in range(9)]
-    found = xids.repeated(31, events)
-    assert (found and found.times) == counted
+    incident = xids.repeated(31, events)
+    assert (incident and incident.times) == counted
 
 
 def test_the_day_with_the_most_is_reported() -> None:
     days = [event(0, 31, 9e6 + 3600.0 * hour, pid=hour) for hour in range(5)]
-    found = xids.repeated(31, [event(0, 31, 0, pid=99), *again(0, 31, 3), *days])
-    assert (found and (found.times, found.processes)) == (5, 5)
+    incident = xids.repeated(31, [event(0, 31, 0, pid=99), *again(0, 31, 3), *days])
+    assert (incident and (incident.times, incident.processes)) == (5, 5)
 
 
 def test_without_the_names_of_processes_each_incident_is_anothers() -> None:

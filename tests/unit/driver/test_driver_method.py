@@ -154,9 +154,9 @@ def signed_host(root: Path) -> Path:
 def test_a_converged_host_of_each_way_has_no_change(tmp_path: Path) -> None:
     assert seen(run_file_host(tmp_path / "run"), RUN)[1] == []
     assert seen(network_host(tmp_path / "network"), NETWORK)[1] == []
-    found, changes = seen(signed_host(tmp_path / "signed"), SIGNED, modules={KERNEL: "470.239.06"})
+    state, changes = seen(signed_host(tmp_path / "signed"), SIGNED, modules={KERNEL: "470.239.06"})
     assert changes == []
-    assert found["version"] == "470.239.06"
+    assert state["version"] == "470.239.06"
 
 
 def test_a_bare_container_gets_the_run_file_and_its_pins(tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_another_version_of_the_run_file_is_one_change(tmp_path: Path) -> None:
 
 def test_the_librarys_name_tells_the_version_where_the_record_is_gone(tmp_path: Path) -> None:
     (run_file_host(tmp_path) / "var/lib/nvidia/log").unlink()
-    found, changes = seen(tmp_path, RUN)
-    assert found["version"] == "470.256.02"
+    state, changes = seen(tmp_path, RUN)
+    assert state["version"] == "470.256.02"
     assert changes == []
 
 
@@ -231,8 +231,8 @@ def test_packages_of_a_driver_beside_the_run_file_are_named(tmp_path: Path) -> N
     )
     packages = [(name, "1", "install") for name in (*names, *others)]
     tree(tmp_path, {"/var/lib/dpkg/status": status(("dkms", "1", "install"), *packages)})
-    found, changes = seen(tmp_path, RUN)
-    assert set(found["leftovers"]) == set(names)
+    state, changes = seen(tmp_path, RUN)
+    assert set(state["leftovers"]) == set(names)
     assert {change["item"] for change in changes if change["to"] is None} == set(names)
 
 
@@ -272,8 +272,8 @@ def test_another_branch_by_the_same_way_goes(tmp_path: Path) -> None:
 
 def test_the_other_way_with_the_same_branch_is_another_driver(tmp_path: Path) -> None:
     network_host(tmp_path)
-    found, changes = seen(tmp_path, SIGNED)
-    assert found["method"] == "network"
+    state, changes = seen(tmp_path, SIGNED)
+    assert state["method"] == "network"
     assert {change["item"] for change in changes if change["to"] is None} == {
         *NETWORK["packages"]["userspace"],
         *NETWORK["packages"]["kernel"],

@@ -70,8 +70,8 @@ def changes(root: Path, *, container: bool = False, **options: Any) -> list[dict
     return list(nvidia_driver.differ({"nvidia_driver": DRIVER}, nvidia_driver.look(here), options))
 
 
-def items(found: list[dict[str, Any]]) -> list[str]:
-    return [change["item"] for change in found]
+def items(listed: list[dict[str, Any]]) -> list[str]:
+    return [change["item"] for change in listed]
 
 
 def test_a_converged_machine_has_no_change(tmp_path: Path) -> None:
@@ -85,15 +85,15 @@ def test_the_version_is_libcudas(tmp_path: Path) -> None:
 
 def test_a_bare_container_gets_the_userspace_set_and_nothing_of_the_kernel(tmp_path: Path) -> None:
     tree(tmp_path, {"/var/lib/dpkg/status": "", "/sys/module/nouveau/initstate": "live"})
-    found = changes(tmp_path, container=True)
-    assert items(found) == [
+    planned = changes(tmp_path, container=True)
+    assert items(planned) == [
         "libcuda1",
         "nvidia-persistenced",
         "nvidia-smi",
         nvidia_driver.PINS,
         nvidia_driver.UPGRADES,
     ]
-    assert not any(change["reboot"] for change in found)
+    assert not any(change["reboot"] for change in planned)
 
 
 @pytest.mark.parametrize(
@@ -137,25 +137,25 @@ def test_each_drift_is_one_named_change(tmp_path: Path, path: str, content: str,
 
 def test_a_loaded_nouveau_or_another_module_asks_for_a_reboot(tmp_path: Path) -> None:
     tree(converged(tmp_path), {"/sys/module/nvidia/version": "460.91.03\n"})
-    (found,) = changes(tmp_path)
-    assert (found["reboot"], found["from"]) == (True, "460.91.03")
+    (change,) = changes(tmp_path)
+    assert (change["reboot"], change["from"]) == (True, "460.91.03")
     tree(tmp_path, {"/sys/module/nouveau/initstate": "live\n"})
-    (found,) = changes(tmp_path)
-    assert (found["reboot"], found["from"]) == (True, "nouveau")
+    (change,) = changes(tmp_path)
+    assert (change["reboot"], change["from"]) == (True, "nouveau")
 
 
 def test_a_module_that_is_not_loaded_needs_no_reboot(tmp_path: Path) -> None:
     (converged(tmp_path) / "sys/module/nvidia/version").unlink()
-    (found,) = changes(tmp_path)
-    assert (found["item"], found["reboot"]) == ("running driver", False)
+    (change,) = changes(tmp_path)
+    assert (change["item"], change["reboot"]) == ("running driver", False)
 
 
 def test_a_module_of_another_version_or_taken_away_is_seen(tmp_path: Path) -> None:
     link = converged(tmp_path) / f"var/lib/dkms/nvidia-current/kernel-{KERNEL}-x86_64"
     link.unlink()
     link.symlink_to(f"470.223.02/{KERNEL}/x86_64")
-    (found,) = changes(tmp_path)
-    assert (found["item"], found["from"]) == (f"module for kernel {KERNEL}", "470.223.02")
+    (change,) = changes(tmp_path)
+    assert (change["item"], change["from"]) == (f"module for kernel {KERNEL}", "470.223.02")
     (tmp_path / f"lib/modules/{KERNEL}/updates/dkms/nvidia-current.ko").unlink()
     assert changes(tmp_path)[0]["from"] is None
 
@@ -175,12 +175,12 @@ def test_the_next_boot_kernel_is_the_newest_by_version_not_by_name(tmp_path: Pat
 def test_full_scope_in_a_container_without_kernels_is_a_change_not_a_success(
     tmp_path: Path,
 ) -> None:
-    found = changes(
+    planned = changes(
         tree(tmp_path, {"/var/lib/dpkg/status": status(*ALL)}),
         container=True,
         nvidia_driver_scope="full",
     )
-    assert "kernel module" in items(found)
+    assert "kernel module" in items(planned)
 
 
 def test_the_persistence_daemon_is_wished_where_it_can_run(tmp_path: Path) -> None:
@@ -224,8 +224,8 @@ def test_a_daemon_without_persistence_mode_keeps_nothing_initialised(tmp_path: P
 def test_a_persistence_daemon_that_is_not_wished_is_disabled(tmp_path: Path) -> None:
     """Debian's package enables it, so that leaving it alone would be no answer."""
     converged(tmp_path)
-    found, _drop_in = changes(tmp_path, nvidia_driver_persistence=False)
-    assert (found["item"], found["from"], found["to"]) == (
+    change, _drop_in = changes(tmp_path, nvidia_driver_persistence=False)
+    assert (change["item"], change["from"], change["to"]) == (
         "nvidia-persistenced.service", "enabled", "disabled",
     )  # fmt: skip
 

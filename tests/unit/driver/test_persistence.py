@@ -65,11 +65,11 @@ def test_a_device_without_a_class_is_not_taken_for_the_one_before(tmp_path: Path
 
 def test_a_converged_machine_gets_the_drop_in_whatever_its_cards(tmp_path: Path) -> None:
     (converged(tmp_path) / persistence.CONDITION.lstrip("/")).unlink()
-    (found,) = changes(tmp_path)
-    assert (found["item"], found["from"], found["to"]) == (
+    (change,) = changes(tmp_path)
+    assert (change["item"], change["from"], change["to"]) == (
         persistence.CONDITION, "absent", "as written",
     )  # fmt: skip
-    assert not found["reboot"]
+    assert not change["reboot"]
     for part in ("vendor", "class", "device"):
         (tmp_path / f"sys/bus/pci/devices/0000:00:05.0/{part}").unlink()
     assert persistence.CONDITION in items(changes(tmp_path))
@@ -78,8 +78,8 @@ def test_a_converged_machine_gets_the_drop_in_whatever_its_cards(tmp_path: Path)
 
 def test_a_drop_in_that_others_may_write_is_written_anew(tmp_path: Path) -> None:
     (converged(tmp_path) / persistence.CONDITION.lstrip("/")).chmod(0o666)
-    (found,) = changes(tmp_path)
-    assert (found["item"], found["from"]) == (persistence.CONDITION, "mode 0666")
+    (change,) = changes(tmp_path)
+    assert (change["item"], change["from"]) == (persistence.CONDITION, "mode 0666")
 
 
 def test_a_container_with_the_libraries_alone_has_no_bus_to_look_at(tmp_path: Path) -> None:
@@ -93,16 +93,20 @@ def test_a_container_with_the_libraries_alone_has_no_bus_to_look_at(tmp_path: Pa
 
 def test_without_the_daemon_its_drop_in_goes(tmp_path: Path) -> None:
     converged(tmp_path)
-    _unit, found = changes(tmp_path, nvidia_driver_persistence=False)
-    assert (found["item"], found["from"], found["to"]) == (persistence.CONDITION, "present", None)
+    _unit, change = changes(tmp_path, nvidia_driver_persistence=False)
+    assert (change["item"], change["from"], change["to"]) == (
+        persistence.CONDITION,
+        "present",
+        None,
+    )
     (tmp_path / persistence.CONDITION.lstrip("/")).unlink()
     left = changes(tmp_path, nvidia_driver_persistence=False)
     assert items(left) == [persistence.UNIT]
 
 
 def test_the_look_reads_the_drop_in(tmp_path: Path) -> None:
-    found = nvidia_driver.look(context(converged(tmp_path)))
-    assert found["persistence_condition"] == persistence.CONDITION_TEXT
+    seen = nvidia_driver.look(context(converged(tmp_path)))
+    assert seen["persistence_condition"] == persistence.CONDITION_TEXT
 
 
 TEMPLATE = persistence.OWN.lstrip("/") + ".j2"
@@ -130,11 +134,11 @@ def test_a_card_that_does_not_answer_is_not_skipped_by_the_roles_own_unit() -> N
 
 def test_the_roles_unit_of_before_is_written_anew(tmp_path: Path) -> None:
     tree(converged(tmp_path), {persistence.OWN: BEFORE})
-    (found,) = changes(tmp_path)
-    assert (found["item"], found["from"], found["to"]) == (
+    (change,) = changes(tmp_path)
+    assert (change["item"], change["from"], change["to"]) == (
         persistence.UNIT, "other content", "as written",
     )  # fmt: skip
-    assert not found["reboot"]
+    assert not change["reboot"]
     assert persistence.UNIT in items(changes(tmp_path, nvidia_driver_persistence=False))
     (tmp_path / "dev/nvidiactl").unlink()
     assert changes(tmp_path, container=True) == []
@@ -144,8 +148,8 @@ def test_the_roles_unit_as_it_is_now_is_no_change(tmp_path: Path) -> None:
     tree(converged(tmp_path), {persistence.OWN: persistence.unit_text(DRIVER)})
     assert changes(tmp_path) == []
     (tmp_path / persistence.OWN.lstrip("/")).chmod(0o666)
-    (found,) = changes(tmp_path)
-    assert (found["item"], found["from"]) == (persistence.UNIT, "mode 0666")
+    (change,) = changes(tmp_path)
+    assert (change["item"], change["from"]) == (persistence.UNIT, "mode 0666")
 
 
 def test_a_unit_of_an_administrators_stays_as_it_is(tmp_path: Path) -> None:

@@ -69,10 +69,10 @@ RULES = {rule.id: rule for rule in preflight.RULES}
 
 def test_ports_are_named_in_one_order() -> None:
     ports = {"443": ["apache2"], "80": ["caddy"], "8080": ["x"]}
-    found = {**GOOD, "preflight": {"front_door": {"ports": ports, "sites": []}}}
+    facts = {**GOOD, "preflight": {"front_door": {"ports": ports, "sites": []}}}
     changed = [change for change in CHANGES if change["component"] == "gpu_front_door"]
     order = [
-        blocker["message"].split()[1] for blocker in preflight.blockers(found, changed, {}, ROW)
+        blocker["message"].split()[1] for blocker in preflight.blockers(facts, changed, {}, ROW)
     ]
     assert order == ["80", "443", "8080"]
 
@@ -89,16 +89,16 @@ def reasons(
     case: dict[str, Any], changes: list[dict[str, Any]] = CHANGES
 ) -> dict[str, dict[str, Any]]:
     """{rule id: reason} of blockers and warnings for GOOD with the case's differences."""
-    found = copy.deepcopy(GOOD)
+    facts = copy.deepcopy(GOOD)
     for path, value in case.items():
         if path in ("options", "row"):
             continue
         *parents, last = path.split(".")
-        here = found
+        here = facts
         for name in parents:
             here = here[name]
         here[last] = value
-    arguments = (found, changes, case.get("options", {}), case.get("row", ROW))
+    arguments = (facts, changes, case.get("options", {}), case.get("row", ROW))
     return {
         blocker["id"]: blocker
         for blocker in preflight.blockers(*arguments) + preflight.warnings(*arguments)
@@ -149,12 +149,12 @@ def test_a_good_host_has_no_reason() -> None:
 def test_the_rule_trips(rule: str) -> None:
     """Its own reason, and a message and a way out that say something."""
     for state in tripping(rule):
-        found = of_state(state)
-        if rule not in found:  # what another component changes as well clears it
-            found = of_state(state, functools.partial(rule_states.plan_of, only=state.only))
-        assert rule in found, state.fact
-        assert len(found[rule]["message"]) > 20
-        assert found[rule]["hint"]
+        tripped = of_state(state)
+        if rule not in tripped:  # what another component changes as well clears it
+            tripped = of_state(state, functools.partial(rule_states.plan_of, only=state.only))
+        assert rule in tripped, state.fact
+        assert len(tripped[rule]["message"]) > 20
+        assert tripped[rule]["hint"]
 
 
 @pytest.mark.parametrize("rule", sorted(RULES))
@@ -186,11 +186,11 @@ def test_for_a_proof_alone_nobody_else_may_be_at_work_and_no_more(rule: str) -> 
 
 
 def test_who_is_at_work_is_named_with_the_way_out() -> None:
-    found = reasons({"preflight.running": {**OTHER, "holder": 812}})["run-in-progress"]
-    assert found["message"] == (
+    reason = reasons({"preflight.running": {**OTHER, "holder": 812}})["run-in-progress"]
+    assert reason["message"] == (
         "another run is at work on this host: ada on ctrl1 (pid 4711) since 2026-11-21 14:03 UTC"
     )
-    assert "end process 812 on this host" in found["hint"]
+    assert "end process 812 on this host" in reason["hint"]
     # Between taking the lock and writing its name there is a moment.
     assert "somebody" in reasons({"preflight.running": {}})["run-in-progress"]["message"]
 
@@ -411,9 +411,9 @@ def test_people_and_the_clock_are_asked_before_what_disturbs(
 
 
 def test_before_the_look_no_window_is_closed() -> None:
-    found = {**copy.deepcopy(GOOD), "preflight": {}}
+    facts = {**copy.deepcopy(GOOD), "preflight": {}}
     options = {"gpu_maintenance_window": "Mon 08:00-09:00"}
-    assert preflight.blockers(found, CHANGES, options, ROW) == []
+    assert preflight.blockers(facts, CHANGES, options, ROW) == []
 
 
 def test_the_rules_come_in_their_order_and_new_ones_last() -> None:

@@ -51,8 +51,8 @@ def test_processes_are_found_by_their_open_device_files(tmp_path: Path) -> None:
 
 def test_processes_that_only_nvidia_smi_sees_are_added(tmp_path: Path) -> None:
     answer = {"nvidia-smi": Result(0, "991, /usr/bin/python3\n", "")}
-    (found,) = processes.processes(context(tmp_path, answers=answer))
-    assert (found["pid"], found["command"]) == (991, "/usr/bin/python3")
+    (process,) = processes.processes(context(tmp_path, answers=answer))
+    assert (process["pid"], process["command"]) == (991, "/usr/bin/python3")
     broken = {"nvidia-smi": Result(9, "NVIDIA-SMI has failed because it couldn't communicate", "")}
     assert processes.processes(context(tmp_path, answers=broken)) == []
 
@@ -96,8 +96,8 @@ def test_headers_are_installed_offered_absent_or_unknown(tmp_path: Path) -> None
 def test_the_kernels_compiler(tmp_path: Path, version: str, major: int | None) -> None:
     tree(tmp_path, {"/proc/version": version, "/usr/bin/x86_64-linux-gnu-gcc-10": ""},
          {"/usr/bin/gcc-10": "x86_64-linux-gnu-gcc-10", "/usr/bin/gcc": "gcc-10"})  # fmt: skip
-    found = kernel_rules.compilers(context(tmp_path))
-    assert found == {"kernel": major, "installed": [10], "default": 10}
+    seen = kernel_rules.compilers(context(tmp_path))
+    assert seen == {"kernel": major, "installed": [10], "default": 10}
 
 
 def test_packages_from_elsewhere_and_half_way(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_packages_from_elsewhere_and_half_way(tmp_path: Path) -> None:
             )
         },
     )
-    found = preflight.look(context(tmp_path))
-    assert found["foreign"] == ["cuda-drivers", "nvidia-driver-535-server"]
-    assert found["unfinished"] == [["libc6", "half-configured"]]
+    seen = preflight.look(context(tmp_path))
+    assert seen["foreign"] == ["cuda-drivers", "nvidia-driver-535-server"]
+    assert seen["unfinished"] == [["libc6", "half-configured"]]
 
 
 def test_a_dpkg_at_work_is_seen(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_conda_in_a_login_file(tmp_path: Path) -> None:
 
 
 def test_every_place_something_goes_to_has_its_room(tmp_path: Path) -> None:
-    found = preflight.look(context(tmp_path, options={"cudnn_root": "/data/cudnn"}))
-    assert set(found["disk"]) == places("/data/cudnn")
+    seen = preflight.look(context(tmp_path, options={"cudnn_root": "/data/cudnn"}))
+    assert set(seen["disk"]) == places("/data/cudnn")
 
 
 def test_the_installer_of_the_run_file(tmp_path: Path) -> None:
@@ -229,11 +229,11 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         },
         {"/proc/7/fd/3": "/dev/nvidia0"},
     )
-    found = preflight.look(context(tmp_path))
-    day, minute = found.pop("clock")
+    seen = preflight.look(context(tmp_path))
+    day, minute = seen.pop("clock")
     assert 0 <= day <= 6
     assert 0 <= minute < 24 * 60
-    assert set(found.pop("disk")) == {
+    assert set(seen.pop("disk")) == {
         "/usr",
         "/var/cache/apt",
         "/var/lib/dkms",
@@ -242,7 +242,7 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "/opt/tensorflow",
     }
     folder = "/etc/apt/sources.list.d/"
-    assert found == {
+    assert seen == {
         "bundle": None,
         "cache": None,
         "avx": True,
@@ -309,10 +309,10 @@ def test_packages_from_before_the_first_run_are_named_where_their_component_goes
 def test_room_for_an_initramfs_is_that_of_the_largest(tmp_path: Path) -> None:
     initramfs = {f"/boot/initrd.img-{KERNEL}": "x" * 3000, "/boot/initrd.img-5.10.0-9-amd64": "x"}
     tree(tmp_path, initramfs)
-    found = kernel_rules.boot(context(tmp_path))
-    assert found is not None
-    assert found["needed"] == 3000 + (1 << 26)
-    assert found["free"] > 0
+    seen = kernel_rules.boot(context(tmp_path))
+    assert seen is not None
+    assert seen["needed"] == 3000 + (1 << 26)
+    assert seen["free"] > 0
 
 
 def test_an_initramfs_that_is_not_there_needs_no_room(tmp_path: Path) -> None:

@@ -79,8 +79,8 @@ def test_a_daemon_that_holds_the_devices_is_nobodys_job(tmp_path: Path, daemon: 
 
 def test_an_nvidia_smi_that_has_answered_is_not_asked_again(tmp_path: Path) -> None:
     silent = asked(tmp_path, {})
-    (found,) = processes.processes(silent, Result(0, "7, python3\n", ""))
-    assert (found["pid"], found["command"]) == (7, "python3")
+    (process,) = processes.processes(silent, Result(0, "7, python3\n", ""))
+    assert (process["pid"], process["command"]) == (7, "python3")
 
 
 def test_an_nvidia_smi_that_fails_names_nobody(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_compilers_are_reported_by_their_major_versions_once_each(tmp_path: Path
             "/usr/bin/gcc-gone": "nothing",
         },
     )
-    found = kernel_rules.compilers(context(tmp_path))
-    assert found == {"kernel": None, "installed": [9, 12, 16], "default": 12}
+    seen = kernel_rules.compilers(context(tmp_path))
+    assert seen == {"kernel": None, "installed": [9, 12, 16], "default": 12}
     none = kernel_rules.compilers(context(tmp_path / "none"))
     assert none == {"kernel": None, "installed": [], "default": None}
 

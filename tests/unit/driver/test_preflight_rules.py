@@ -50,11 +50,11 @@ def test_a_candidate_of_a_release_is_of_that_release() -> None:
 
 
 def test_kernels_without_headers_are_reported_in_order() -> None:
-    found = copy.deepcopy(GOOD)
+    facts = copy.deepcopy(GOOD)
     names = [f"5.10.0-{number}-amd64" for number in (13, 11, 14, 12)]
-    found["preflight"]["headers"] = dict.fromkeys(names, "absent")
+    facts["preflight"]["headers"] = dict.fromkeys(names, "absent")
     kernels = [
-        blocker["message"].split()[4] for blocker in preflight.blockers(found, CHANGES, {}, ROW)
+        blocker["message"].split()[4] for blocker in preflight.blockers(facts, CHANGES, {}, ROW)
     ]
     assert kernels == sorted(names)
 
@@ -92,13 +92,13 @@ def test_full_disks_are_reported_each_in_order() -> None:
 
 def test_a_component_of_which_nothing_is_known_needs_its_room() -> None:
     """And one that installs nothing needs none."""
-    found = copy.deepcopy(GOOD)
-    found["preflight"]["disk"] = {"/usr": {"free": 1, "device": 1}}
-    del found["state"]["cuda"]
+    facts = copy.deepcopy(GOOD)
+    facts["preflight"]["disk"] = {"/usr": {"free": 1, "device": 1}}
+    del facts["state"]["cuda"]
     cuda = [change for change in CHANGES if change["component"] == "cuda"]
-    assert [blocker["id"] for blocker in preflight.blockers(found, cuda, {}, ROW)] == ["disk"]
+    assert [blocker["id"] for blocker in preflight.blockers(facts, cuda, {}, ROW)] == ["disk"]
     other = [change("gpu_env", "/etc/environment", None, "x", "y")]
-    assert preflight.blockers(found, other, {}, ROW) == []
+    assert preflight.blockers(facts, other, {}, ROW) == []
 
 
 def test_a_reboot_that_is_not_allowed_disturbs_no_job() -> None:
@@ -154,15 +154,15 @@ def test_holds_are_reported_in_order_and_with_the_way_out() -> None:
         for name, version in versions.items()
     }
     packages["somebodys"] = packages["libcuda1"]
-    found = reasons({"state.nvidia_driver.packages": packages})["held"]
-    assert found["message"].endswith("libcuda1 535, nvidia-persistenced 535, nvidia-smi 535")
-    assert found["hint"].endswith("apt-mark unhold libcuda1 nvidia-persistenced nvidia-smi")
+    reason = reasons({"state.nvidia_driver.packages": packages})["held"]
+    assert reason["message"].endswith("libcuda1 535, nvidia-persistenced 535, nvidia-smi 535")
+    assert reason["hint"].endswith("apt-mark unhold libcuda1 nvidia-persistenced nvidia-smi")
 
 
 def test_a_host_whose_driver_was_not_looked_at_has_no_holds() -> None:
-    found = copy.deepcopy(GOOD)
-    found["state"]["nvidia_driver"] = {"kernels": [KERNEL]}
-    assert preflight.blockers(found, CHANGES, {}, ROW) == []
+    facts = copy.deepcopy(GOOD)
+    facts["state"]["nvidia_driver"] = {"kernels": [KERNEL]}
+    assert preflight.blockers(facts, CHANGES, {}, ROW) == []
     assert reasons({"state.nvidia_driver.packages": None}) == {}
     assert held("x")
 
@@ -170,32 +170,32 @@ def test_a_host_whose_driver_was_not_looked_at_has_no_holds() -> None:
 def test_a_strangers_half_package_is_named_beside_ours() -> None:
     case = {"preflight.unfinished": [["libcuda1", "half-installed"], ["b", "half-installed"],
                                      ["a", "unpacked"]]}  # fmt: skip
-    found = copy.deepcopy(GOOD)
-    found["preflight"].update({"unfinished": case["preflight.unfinished"]})
-    blockers = preflight.blockers(found, CHANGES, {}, ROW)
+    facts = copy.deepcopy(GOOD)
+    facts["preflight"].update({"unfinished": case["preflight.unfinished"]})
+    blockers = preflight.blockers(facts, CHANGES, {}, ROW)
     assert [entry["id"] for entry in blockers] == ["dpkg-broken"]
     assert "the package b in state half-installed" in blockers[0]["message"]
 
 
 def test_a_lock_without_driver_or_cuda_is_no_fault() -> None:
     """A stack may be TensorFlow alone; what it locks is then nothing of the two."""
-    found = copy.deepcopy(GOOD)
-    found["preflight"].update({"unfinished": [["libcuda1", "half-installed"]]})
+    facts = copy.deepcopy(GOOD)
+    facts["preflight"].update({"unfinished": [["libcuda1", "half-installed"]]})
     only = [change for change in CHANGES if change["component"] == "tensorflow"]
     row = {"tensorflow": ROW["tensorflow"]}
-    blockers = preflight.blockers(found, only, None, row)
+    blockers = preflight.blockers(facts, only, None, row)
     assert [entry["id"] for entry in blockers] == ["dpkg-broken"]
     row["cuda"] = {}
-    assert [blocker["id"] for blocker in preflight.blockers(found, only, None, row)] == [
+    assert [blocker["id"] for blocker in preflight.blockers(facts, only, None, row)] == [
         "dpkg-broken"
     ]
 
 
 def test_a_conflict_of_keys_is_reported_for_every_repository() -> None:
     conflicts = [["https://a", "x", ["/1", "/2"]], ["https://b", "y", ["/3"]]]
-    found = copy.deepcopy(GOOD)
-    found["preflight"]["signed_by"] = conflicts
-    blockers = preflight.blockers(found, CHANGES, {}, ROW)
+    facts = copy.deepcopy(GOOD)
+    facts["preflight"]["signed_by"] = conflicts
+    blockers = preflight.blockers(facts, CHANGES, {}, ROW)
     assert [reason["message"].split(": ")[1] for reason in blockers] == [
         "https://a x is named with different keys (Signed-By) in /1 and /2",
         "https://b y is named with different keys (Signed-By) in /3",
@@ -214,13 +214,13 @@ def test_a_conflict_of_keys_is_reported_for_every_repository() -> None:
     ],
 )
 def test_a_conflict_that_the_run_puts_aside_is_none(aside: list[str], expected: list[str]) -> None:
-    found = copy.deepcopy(GOOD)
-    found["preflight"]["signed_by"] = [
+    facts = copy.deepcopy(GOOD)
+    facts["preflight"]["signed_by"] = [
         ["a", "x", ["/1", "/2"]], ["b", "x", ["/3"]], ["c", "x", ["/4", "/5", "/6"]],
     ]  # fmt: skip
     changes = [change("cuda", file, "there", other_sources.ASIDE, "x") for file in aside]
     changes.append(change("cuda", "/2", "there", "written", "x"))
-    reasons_told = preflight.blockers(found, changes, {}, ROW)
+    reasons_told = preflight.blockers(facts, changes, {}, ROW)
     words = [reason["message"].split(": ")[1].split()[0] for reason in reasons_told]
     assert words == expected
 
@@ -238,29 +238,29 @@ def test_a_conflict_that_the_run_puts_aside_is_none(aside: list[str], expected: 
 def test_a_cuda_of_nobody_is_in_nobodys_way_where_the_place_is_nvidias(
     cuda: Any, expected: list[str]
 ) -> None:
-    found = copy.deepcopy(GOOD)
-    found["preflight"]["usr_local_cuda"] = {"path": "/usr/local/cuda", "named_in": ["/f"]}
+    facts = copy.deepcopy(GOOD)
+    facts["preflight"]["usr_local_cuda"] = {"path": "/usr/local/cuda", "named_in": ["/f"]}
     changes = [change("cuda", "libcudart11.0", "11.2", None, "x")]
     row = {**ROW, "cuda": {**(ROW.get("cuda") or {}), **cuda} if cuda else None}
-    assert [blocker["id"] for blocker in preflight.blockers(found, changes, {}, row)] == expected
+    assert [blocker["id"] for blocker in preflight.blockers(facts, changes, {}, row)] == expected
 
 
 def test_a_proof_that_is_owed_is_stopped_by_another_run_alone() -> None:
     """Nothing is installed for it: a full disk is not in its way."""
     proof = [change("receipt", "proof", "unfinished", "proven", "x")]
-    found = copy.deepcopy(GOOD)
-    found["preflight"].update({"signed_by": [["u", "s", ["/f"]]], "running": {"who": "a"}})
-    (blocker,) = preflight.blockers(found, proof, {}, ROW)
+    facts = copy.deepcopy(GOOD)
+    facts["preflight"].update({"signed_by": [["u", "s", ["/f"]]], "running": {"who": "a"}})
+    (blocker,) = preflight.blockers(facts, proof, {}, ROW)
     assert (blocker["id"], blocker["component"]) == ("run-in-progress", None)
 
 
 def test_users_of_bash_are_reported_in_order() -> None:
     left = dict.fromkeys(("eve", "bob"), gpu_env.NO_USER)
     left |= dict.fromkeys(("dan", "ada"), "it is not a regular file")
-    found = {"state": {"gpu_env": {"left": left}}}
-    ((message, _hint),) = env_rules.bashrc_user(found, [], {}, ROW)
+    facts = {"state": {"gpu_env": {"left": left}}}
+    ((message, _hint),) = env_rules.bashrc_user(facts, [], {}, ROW)
     assert message.startswith("gpu_env_bashrc_users names bob, eve:")
-    people = [message.split("/")[0] for message, _hint in env_rules.bashrc_left(found, [], {}, ROW)]
+    people = [message.split("/")[0] for message, _hint in env_rules.bashrc_left(facts, [], {}, ROW)]
     assert people == ["~ada", "~dan"]
 
 
@@ -276,8 +276,8 @@ def test_people_are_reported_in_order_of_their_names() -> None:
         (workspace_rules.workspace_user, "users"),
         (workspace_rules.workspace_volume, "volumes"),
     ):
-        found: dict[str, Any] = {"preflight": {"workspaces": {key: {"bob": "b", "ada": "a"}}}}
-        first, second = (message for message, _hint in rule(found, [], options, ROW))
+        facts: dict[str, Any] = {"preflight": {"workspaces": {key: {"bob": "b", "ada": "a"}}}}
+        first, second = (message for message, _hint in rule(facts, [], options, ROW))
         assert "ada" in first
         assert "bob" in second
         for seen in ({}, {key: None}):

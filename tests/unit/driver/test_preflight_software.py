@@ -168,8 +168,8 @@ def test_all_files_of_a_conflict_are_reported_in_order(tmp_path: Path) -> None:
     folder = "/etc/apt/sources.list.d/"
     files = {f"{folder}{name}.list": CUDA_LIST.replace("cuda", name) for name in "ebdacfg"}
     tree(tmp_path, files)
-    (found,) = host_rules.signed_by_conflicts(context(tmp_path))
-    assert found[2] == sorted(files)
+    (conflict,) = host_rules.signed_by_conflicts(context(tmp_path))
+    assert conflict[2] == sorted(files)
 
 
 def test_repositories_are_compared_by_address_and_suite(tmp_path: Path) -> None:
@@ -230,8 +230,8 @@ def test_unfinished_packages_are_reported_in_order(tmp_path: Path) -> None:
     names = ["e", "b", "d", "a", "c"]
     rows = [(name, "1", "install", "unpacked") for name in names]
     tree(tmp_path, {"/var/lib/dpkg/status": status(*rows)})
-    found = host_rules.unfinished(context(tmp_path))
-    assert [name for name, _state in found] == sorted(names)
+    packages = host_rules.unfinished(context(tmp_path))
+    assert [name for name, _state in packages] == sorted(names)
 
 
 def test_a_dpkg_at_work_is_a_process_of_roots_of_that_name(tmp_path: Path) -> None:

@@ -258,14 +258,14 @@ def state(**more: Any) -> dict[str, Any]:
 
 
 def test_a_plan_announces_a_reboot_once(tmp_path: Path) -> None:
-    (found,) = running_driver.differ("nvidia_driver", DRIVER, state())
-    assert found["reboot"] is True
+    (change,) = running_driver.differ("nvidia_driver", DRIVER, state())
+    assert change["reboot"] is True
     vain = {"reboot_in_vain": "nouveau is loaded"}
-    (found,) = running_driver.differ("nvidia_driver", DRIVER, state(**vain))
-    assert (found["reboot"], found["reason"]) == (False, "a reboot did not change that")
+    (change,) = running_driver.differ("nvidia_driver", DRIVER, state(**vain))
+    assert (change["reboot"], change["reason"]) == (False, "a reboot did not change that")
     for other in ({"initramfs_older": [INITRAMFS]}, {"modules": {KERNEL: None}}):
-        (found,) = running_driver.differ("nvidia_driver", DRIVER, state(**vain, **other))
-        assert found["reboot"] is True
+        (change,) = running_driver.differ("nvidia_driver", DRIVER, state(**vain, **other))
+        assert change["reboot"] is True
 
 
 def test_the_look_sees_that_a_reboot_was_in_vain(tmp_path: Path) -> None:
@@ -316,11 +316,11 @@ def installed(newest: str = WAITING, module: str | None = VERSION, **more: Any) 
 
 
 def reasons(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    found = nvidia_driver.notices({"nvidia_driver": {"version": VERSION}}, facts)
-    assert {(change["id"], change["component"]) for change in found} <= {
+    notices = nvidia_driver.notices({"nvidia_driver": {"version": VERSION}}, facts)
+    assert {(change["id"], change["component"]) for change in notices} <= {
         ("kernel-waiting", "nvidia_driver")
     }
-    return [(reason["message"], reason["hint"]) for reason in found]
+    return [(reason["message"], reason["hint"]) for reason in notices]
 
 
 def test_a_kernel_that_waits_for_its_boot_is_said_with_its_module() -> None:

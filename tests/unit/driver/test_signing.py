@@ -154,8 +154,8 @@ def test_who_signs(
     certificate: str,
     made: bool,
 ) -> None:
-    found = signing.look(host(tmp_path, files, dkms, **platform))
-    assert found == {"certificate": certificate, "made": made, "enrolled": False, "given": False}
+    seen = signing.look(host(tmp_path, files, dkms, **platform))
+    assert seen == {"certificate": certificate, "made": made, "enrolled": False, "given": False}
     here = host(tmp_path, {MOKLIST: ATTRIBUTES + siglist(LAB)}, dkms, **platform)
     assert signing.look(here)["enrolled"] is made
     assert kernel_rules.module_key(here) is made
@@ -190,8 +190,8 @@ GIVEN = {
 def test_the_labs_key_counts_once_it_is_enrolled_though_the_run_still_has_to_install_it(
     tmp_path: Path,
 ) -> None:
-    found = signing.look(host(tmp_path, {}, "2.8.4-3", options=GIVEN))
-    assert (found["enrolled"], found["given"]) == (False, True)
+    seen = signing.look(host(tmp_path, {}, "2.8.4-3", options=GIVEN))
+    assert (seen["enrolled"], seen["given"]) == (False, True)
     enrolled = {MOKLIST: ATTRIBUTES + siglist(LAB)}
     assert signing.look(host(tmp_path, enrolled, "2.8.4-3", options=GIVEN))["enrolled"] is True
 
@@ -250,8 +250,8 @@ def machine(**more: Any) -> dict[str, Any]:
 def test_a_module_that_the_kernel_would_refuse_is_drift() -> None:
     assert nvidia_driver._kernel_changes(DRIVER, machine()) == []
     state = machine(signatures={KERNEL: signing.UNSIGNED})
-    (found,) = nvidia_driver._kernel_changes(DRIVER, state)
-    assert (found["item"], found["from"], found["to"]) == (
+    (change,) = nvidia_driver._kernel_changes(DRIVER, state)
+    assert (change["item"], change["from"], change["to"]) == (
         f"module for kernel {KERNEL}", "unsigned", "signed",
     )  # fmt: skip
     assert nvidia_driver._kernel_changes(DRIVER, machine(signatures={KERNEL: None})) == []
@@ -296,8 +296,8 @@ def test_the_key_is_installed_seen_and_taken_away(tmp_path: Path, dkms: str) -> 
     # DKMS signs with it now, whoever asks
     here.options = {}
     here._packages = None
-    found = signing.look(here)
-    assert (found["certificate"], found["made"]) == (signing_files.CERTIFICATE, True)
+    seen = signing.look(here)
+    assert (seen["certificate"], seen["made"]) == (signing_files.CERTIFICATE, True)
     left = signing_files.look(here, always)["left"]
     assert set(left) == set(files)
     assert bring(here, state="absent")["changed"] is True

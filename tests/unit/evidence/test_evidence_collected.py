@@ -40,20 +40,23 @@ def validator() -> jsonschema.Draft202012Validator:
 
 
 def test_it_has_lock_verdict_identities_and_versions(tmp_path: Path) -> None:
-    found = document(tmp_path)
-    assert found["lock"] == {"digest": PARSED.digest, "stack": STACK}
-    assert found["versions"]["nvidia_driver"] == {"locked": "470.256.02", "found": "470.256.02"}
-    assert found["versions"]["cudnn"] == {"locked": "8.5.0.96", "found": "8.5.0"}
-    assert found["platform"]["kernel"] == "6.1.0-28-amd64"
-    verdict = found["acceptance"]["verdict"]
+    evidence_document = document(tmp_path)
+    assert evidence_document["lock"] == {"digest": PARSED.digest, "stack": STACK}
+    assert evidence_document["versions"]["nvidia_driver"] == {
+        "locked": "470.256.02",
+        "found": "470.256.02",
+    }
+    assert evidence_document["versions"]["cudnn"] == {"locked": "8.5.0.96", "found": "8.5.0"}
+    assert evidence_document["platform"]["kernel"] == "6.1.0-28-amd64"
+    verdict = evidence_document["acceptance"]["verdict"]
     assert verdict["verdict"] == "ok"
     assert [(gpu["uuid"], gpu["serial"], gpu["vbios"]) for gpu in verdict["gpus"]] == [
         (f"GPU-0000000{index}-1111-2222-3333-444444444444", f"04210{index}", "90.04.38.00.03")
         for index in (0, 1)
     ]
-    assert found["run"]["status"] == "proven"
-    assert found["run"]["checks"] == {"passed": 20, "failed": 0, "not_applicable": 3}
-    assert found["simulated"] is False
+    assert evidence_document["run"]["status"] == "proven"
+    assert evidence_document["run"]["checks"] == {"passed": 20, "failed": 0, "not_applicable": 3}
+    assert evidence_document["simulated"] is False
 
 
 def test_it_fits_its_published_schema(tmp_path: Path) -> None:
@@ -77,10 +80,10 @@ def test_it_fits_its_published_schema(tmp_path: Path) -> None:
 
 
 def test_the_bytes_are_canonical_and_read_back(tmp_path: Path) -> None:
-    found = document(tmp_path)
-    data = evidence.dump(found)
-    assert evidence.dump(dict(reversed(found.items()))) == data
-    assert evidence.parse(data, where="file") == found
+    evidence_document = document(tmp_path)
+    data = evidence.dump(evidence_document)
+    assert evidence.dump(dict(reversed(evidence_document.items()))) == data
+    assert evidence.parse(data, where="file") == evidence_document
     assert data.endswith(b"}\n")
 
 
@@ -88,19 +91,22 @@ def test_what_is_simulated_is_said(tmp_path: Path) -> None:
     def simulated(report: dict[str, Any]) -> None:
         report["hosts"][HOST]["simulated_gpu"] = True
 
-    found = document(tmp_path, ran(change=simulated))
-    assert found["simulated"] is True
-    assert evidence.heading(found) == "gpu07 (its GPU is simulated) of 2026-11-26 02:30:00 UTC"
+    evidence_document = document(tmp_path, ran(change=simulated))
+    assert evidence_document["simulated"] is True
+    assert (
+        evidence.heading(evidence_document)
+        == "gpu07 (its GPU is simulated) of 2026-11-26 02:30:00 UTC"
+    )
     by_verdict = accepted(facts={**machine("Tesla T4", 2), "simulated": True})
     assert document(tmp_path / "verdict", acceptance=by_verdict)["simulated"] is True
 
 
 def test_a_failed_host_has_evidence_too(tmp_path: Path) -> None:
     """For who repairs it: what is red, and on which card."""
-    found = document(tmp_path, ran("failed_check"))
-    assert found["run"]["status"] == "failed"
-    assert found["run"]["failed"]
-    assert any(line.startswith("    failed: ") for line in evidence.lines(found))
+    evidence_document = document(tmp_path, ran("failed_check"))
+    assert evidence_document["run"]["status"] == "failed"
+    assert evidence_document["run"]["failed"]
+    assert any(line.startswith("    failed: ") for line in evidence.lines(evidence_document))
 
 
 def test_a_run_that_found_it_as_locked_or_not_at_all_leaves_the_proof(tmp_path: Path) -> None:

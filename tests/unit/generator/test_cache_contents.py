@@ -12,14 +12,14 @@ from tests.unit.generator import recorded
 
 def test_it_is_of_the_locks_archives_files_and_projects() -> None:
     lock = recorded.lock()
-    found = cache.contents(lock, load())
-    assert found["lock"] == lock.digest
-    assert found["platforms"] == ["debian11"]
-    assert found["archives"] == ["http://deb.debian.org/debian"]
+    contents = cache.contents(lock, load())
+    assert contents["lock"] == lock.digest
+    assert contents["platforms"] == ["debian11"]
+    assert contents["archives"] == ["http://deb.debian.org/debian"]
     (stack,) = lock.stacks.values()
-    (urls,) = (found["files"][stack["cudnn"]["sha256"]],)
+    (urls,) = (contents["files"][stack["cudnn"]["sha256"]],)
     assert urls[0].startswith("https://developer.download.nvidia.com/")
-    assert "tensorflow" in found["projects"]
+    assert "tensorflow" in contents["projects"]
 
 
 def test_nvidias_repositories_and_installers_are_in_it() -> None:
@@ -32,11 +32,11 @@ def test_nvidias_repositories_and_installers_are_in_it() -> None:
     }
     driver = {**stack["nvidia_driver"], "runfile": {"sha256": "d" * 64, "url": "/srv/x.run"}}
     slim = {**lock.slim, "stacks": {name: {**stack, "cuda": part, "nvidia_driver": driver}}}
-    found = cache.contents(Lock(slim, lock.details), load())
-    assert "https://nvidia.example.org/repos/debian12" in found["archives"]
-    assert found["files"]["c" * 64] == ["https://nvidia.example.org/cuda.deb"]
+    contents = cache.contents(Lock(slim, lock.details), load())
+    assert "https://nvidia.example.org/repos/debian12" in contents["archives"]
+    assert contents["files"]["c" * 64] == ["https://nvidia.example.org/cuda.deb"]
     # A file of the controller is no web server's.
-    assert "d" * 64 not in found["files"]
+    assert "d" * 64 not in contents["files"]
 
 
 def test_a_server_with_a_login_is_none_that_a_cache_asks() -> None:

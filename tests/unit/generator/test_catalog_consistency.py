@@ -42,11 +42,11 @@ def test_the_catalog_has_no_contradiction() -> None:
 @pytest.mark.parametrize("part", IDENTITY)
 def test_a_row_that_is_there_twice_is_named_once(part: str) -> None:
     rows = CATALOG.rows(part)
-    found = list(faults(with_rows(part, [*rows, rows[0]])))
-    assert [(fault.message, fault.got) for fault in found if "two rows" in fault.message] == [
+    mistakes = list(faults(with_rows(part, [*rows, rows[0]])))
+    assert [(fault.message, fault.got) for fault in mistakes if "two rows" in fault.message] == [
         ("two rows say this", "twice")
     ]
-    assert found[0].where.startswith(f"catalog: {part}: ")
+    assert mistakes[0].where.startswith(f"catalog: {part}: ")
 
 
 @pytest.mark.parametrize(
@@ -92,19 +92,19 @@ def test_a_row_that_is_there_twice_is_named_once(part: str) -> None:
 def test_a_row_that_does_not_fit_the_others_is_named(
     part: str, fields: dict[str, Any], words: str
 ) -> None:
-    found = [fault for fault in changed(part, 0, **fields) if fault.message == words]
-    assert found, changed(part, 0, **fields)
-    assert found[0].where.startswith(f"catalog: {part}: ")
-    assert found[0].got
-    assert found[0].expected
+    mistakes = [fault for fault in changed(part, 0, **fields) if fault.message == words]
+    assert mistakes, changed(part, 0, **fields)
+    assert mistakes[0].where.startswith(f"catalog: {part}: ")
+    assert mistakes[0].got
+    assert mistakes[0].expected
 
 
 def test_a_capability_belongs_to_one_generation() -> None:
     first = CATALOG.generations[0]
     other = CATALOG.generations[1].capabilities | first.capabilities
-    found = changed("generations", 1, capabilities=other)
-    assert {fault.message for fault in found} == {"two generations have one compute capability"}
-    assert f"which is {first.name}'s" in found[0].got
+    mistakes = changed("generations", 1, capabilities=other)
+    assert {fault.message for fault in mistakes} == {"two generations have one compute capability"}
+    assert f"which is {first.name}'s" in mistakes[0].got
 
 
 def test_a_capabilitys_cuda_does_not_end_before_it_begins() -> None:

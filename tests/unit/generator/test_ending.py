@@ -183,8 +183,8 @@ def test_a_fault_of_ours_is_reported_on_a_full_disk_too() -> None:
 
 def test_no_folder_for_temporary_files_at_all_is_said() -> None:
     """What `tempfile` raises where neither TMPDIR nor /tmp can be written."""
-    found = ending.cause(FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"))
-    assert isinstance(found, MachineError)
+    error = ending.cause(FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"))
+    assert isinstance(error, MachineError)
 
 
 @pytest.mark.parametrize(
@@ -197,9 +197,9 @@ def test_no_folder_for_temporary_files_at_all_is_said() -> None:
     ],
 )
 def test_an_error_of_the_system_names_the_file(number: int, kind: type) -> None:
-    found = ending.cause(OSError(number, os.strerror(number), "/a/b"))
-    assert type(found) is kind
-    assert found.where == "/a/b"
+    error = ending.cause(OSError(number, os.strerror(number), "/a/b"))
+    assert type(error) is kind
+    assert error.where == "/a/b"
 
 
 def test_what_may_be_a_fault_of_ours_stays_one() -> None:

@@ -57,24 +57,24 @@ def rows(choices: list[Choice]) -> list[tuple[str, tuple[str, ...], str]]:
 
 
 def test_a_group_says_what_its_hosts_are() -> None:
-    found = fleet(
+    parsed = fleet(
         {"gpu": group("a", gpu_stack=TF, gpu_platform="debian12", gpu_models=["Tesla T4"])}
     )
-    assert found.facts["a"] == HostFacts("debian12", ("Tesla T4",), ("Tesla T4",))
-    assert (found.facts["a"].platform_from, found.facts["a"].gpus_from) == ("gpu", "gpu")
-    assert found.warnings == ()
+    assert parsed.facts["a"] == HostFacts("debian12", ("Tesla T4",), ("Tesla T4",))
+    assert (parsed.facts["a"].platform_from, parsed.facts["a"].gpus_from) == ("gpu", "gpu")
+    assert parsed.warnings == ()
 
 
 def test_a_hosts_own_word_wins_and_can_take_back_its_groups() -> None:
     groups = {
         "gpu": group("a", "b", gpu_stack=TF, gpu_platform="debian12", gpu_models=["Tesla T4"])
     }
-    found = fleet(
+    parsed = fleet(
         groups, {"a": {"gpu_platform": "debian11"}, "b": {"gpu_platform": "", "gpu_models": []}}
     )
-    assert found.facts["a"].platform == "debian11"
-    assert found.facts["a"].models == ("Tesla T4",)
-    assert "b" not in found.facts
+    assert parsed.facts["a"].platform == "debian11"
+    assert parsed.facts["a"].models == ("Tesla T4",)
+    assert "b" not in parsed.facts
 
 
 def test_the_nearest_group_wins() -> None:
@@ -134,17 +134,17 @@ def test_the_ids_of_a_word_are_those_of_its_cards() -> None:
 
 def test_what_was_seen_counts_where_nothing_is_declared() -> None:
     before = fleet({"gpu": group("a", "b", gpu_stack=TF)})
-    found = with_facts(before, {"a": Seen("debian12", "debian 12 x86_64", (A100, T4))})
-    assert found.facts["a"] == HostFacts("debian12", ("10de:20b0", "10de:1eb8"))
-    assert found.facts["a"].platform_from == found.facts["a"].gpus_from == "discovered.yml"
-    assert "b" not in found.facts
+    parsed = with_facts(before, {"a": Seen("debian12", "debian 12 x86_64", (A100, T4))})
+    assert parsed.facts["a"] == HostFacts("debian12", ("10de:20b0", "10de:1eb8"))
+    assert parsed.facts["a"].platform_from == parsed.facts["a"].gpus_from == "discovered.yml"
+    assert "b" not in parsed.facts
 
 
 def test_what_is_declared_and_seen_may_agree() -> None:
     groups = {"gpu": group("a", gpu_stack=TF, gpu_platform="debian12", gpu_models=["T4", "A100"])}
-    found = with_facts(fleet(groups), {"a": Seen("debian12", "debian 12 x86_64", (A100, T4))})
-    assert found.facts["a"] == HostFacts("debian12", ("T4", "A100"), ("T4", "A100"))
-    assert found.facts["a"].platform_from == found.facts["a"].gpus_from == "gpu"
+    parsed = with_facts(fleet(groups), {"a": Seen("debian12", "debian 12 x86_64", (A100, T4))})
+    assert parsed.facts["a"] == HostFacts("debian12", ("T4", "A100"), ("T4", "A100"))
+    assert parsed.facts["a"].platform_from == parsed.facts["a"].gpus_from == "gpu"
 
 
 @pytest.mark.parametrize(
@@ -237,8 +237,8 @@ def test_no_archive_is_asked_for_a_host_that_may_not_exist() -> None:
     known = Fleet({"a": wish}, facts={"a": on("ubuntu2004")})
     assert [c.platform.id for c in resolve_fleet(CATALOG, known)] == ["ubuntu2004"]
     only = parse_wish({"driver_branch": "580"}, where="x")
-    found = [c.platform.id for c in resolve_fleet(CATALOG, Fleet({"a": only}))]
-    assert found == ["ubuntu2204", "ubuntu2404"]
+    platforms = [c.platform.id for c in resolve_fleet(CATALOG, Fleet({"a": only}))]
+    assert platforms == ["ubuntu2204", "ubuntu2404"]
 
 
 def test_a_system_that_the_catalog_lacks_is_refused() -> None:
@@ -332,9 +332,9 @@ def test_ten_thousand_hosts_that_declare_are_read_in_no_time() -> None:
     }
     gpus.devices()
     started = time.process_time()
-    found = fleet(export)
+    parsed = fleet(export)
     spent = time.process_time() - started
-    assert len(found.facts) == 10_008
+    assert len(parsed.facts) == 10_008
     assert spent < 1.0
 
 
@@ -413,15 +413,15 @@ def test_a_lock_from_before_a_host_was_known_does_not_fit(
 
 def test_one_host_is_explained_by_its_own_gpus() -> None:
     fleet = known(a=on("debian12", "Tesla V100-PCIE-16GB"), b=on("debian12", "Tesla T4"))
-    (found,) = explain(CATALOG, fleet, "a")
-    assert "Volta" in found.reasons[0].text
-    assert "Turing" not in found.reasons[0].text
+    (explained,) = explain(CATALOG, fleet, "a")
+    assert "Volta" in explained.reasons[0].text
+    assert "Turing" not in explained.reasons[0].text
 
 
 def test_one_host_is_explained_though_another_cannot_have_its_wish() -> None:
     fleet = known(a=on("debian12", "Tesla T4"), b=on("debian12", "Tesla K80"))
-    (found,) = explain(CATALOG, fleet, "a")
-    assert found.choice.stack.tensorflow == "2.21.0"
+    (explained,) = explain(CATALOG, fleet, "a")
+    assert explained.choice.stack.tensorflow == "2.21.0"
     with pytest.raises(UnsatisfiableError, match="Tesla K80") as caught:
         explain(CATALOG, fleet, "b")
     assert caught.value.where == "gpu_stack of b"

@@ -185,15 +185,15 @@ def files(base: str) -> dict[str, bytes]:
 def test_a_suite_that_left_its_url_is_read_from_a_mirror(
     platform: PlatformRow, tmp_path: Path, down: str
 ) -> None:
-    found = debian.read(mirrored(platform), {}, cache=tmp_path, get=Places(files(MIRROR), down))
-    assert [p.name for p in found.packages] == ["a"]
-    assert [s.url for s in found.sources] == [MIRROR]
+    indices = debian.read(mirrored(platform), {}, cache=tmp_path, get=Places(files(MIRROR), down))
+    assert [p.name for p in indices.packages] == ["a"]
+    assert [s.url for s in indices.sources] == [MIRROR]
 
 
 def test_a_mirror_is_not_asked_where_the_url_answers(platform: PlatformRow, tmp_path: Path) -> None:
     server = Places({**files("http://archive.test"), **files(MIRROR)})
-    found = debian.read(mirrored(platform), {}, cache=tmp_path, get=server)
-    assert [s.url for s in found.sources] == ["http://archive.test"]
+    indices = debian.read(mirrored(platform), {}, cache=tmp_path, get=server)
+    assert [s.url for s in indices.sources] == ["http://archive.test"]
     assert not [url for url in server.asked if url.startswith(MIRROR)]
 
 
@@ -202,8 +202,8 @@ def test_a_half_mirrored_suite_is_read_whole_from_one_place(
 ) -> None:
     """An index that belongs to another InRelease would have another hash."""
     server = Places({f"{BASE}/InRelease": b"x", **files(MIRROR)})
-    found = debian.read(mirrored(platform), {}, cache=tmp_path, get=server)
-    assert [s.url for s in found.sources] == [MIRROR]
+    indices = debian.read(mirrored(platform), {}, cache=tmp_path, get=server)
+    assert [s.url for s in indices.sources] == [MIRROR]
     assert f"{MIRROR}/dists/suite/InRelease" in server.asked
 
 
@@ -246,9 +246,9 @@ def test_a_suite_that_is_gone_everywhere_says_what_helps(
     assert "404" in caught.value.got
     assert "snapshot.debian.org" in caught.value.hint
     gone: list[Archive] = []
-    found = debian.read(mirrored(platform), {}, cache=tmp_path, get=Places({}), gone=gone)
+    indices = debian.read(mirrored(platform), {}, cache=tmp_path, get=Places({}), gone=gone)
     assert [a.suite for a in gone] == ["suite"]
-    assert found.packages == ()
+    assert indices.packages == ()
 
 
 def test_a_suite_that_cannot_be_reached_is_not_gone(platform: PlatformRow, tmp_path: Path) -> None:
@@ -313,8 +313,8 @@ def test_an_index_that_is_valid_or_never_expires_is_read(
 ) -> None:
     """Debian's main suites, and all of a release that gets no updates, have no such field."""
     signed(monkeypatch, field)
-    found = debian.read(platform, {}, cache=tmp_path, get=Places(files("http://archive.test")))
-    assert [p.name for p in found.packages] == ["a"]
+    indices = debian.read(platform, {}, cache=tmp_path, get=Places(files("http://archive.test")))
+    assert [p.name for p in indices.packages] == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ def fleet(*arguments: Any) -> Fleet:
 
 
 def test_a_group_wishes_for_its_hosts() -> None:
-    found = fleet({"gpu": {"hosts": ["a", "b"], "vars": {"gpu_stack": TF}}})
-    assert {h: w.tensorflow for h, w in found.hosts.items()} == {"a": "2.9", "b": "2.9"}
+    parsed = fleet({"gpu": {"hosts": ["a", "b"], "vars": {"gpu_stack": TF}}})
+    assert {h: w.tensorflow for h, w in parsed.hosts.items()} == {"a": "2.9", "b": "2.9"}
 
 
 def test_hosts_without_a_wish_are_left_alone() -> None:
@@ -42,8 +42,8 @@ def test_a_host_decides_for_itself() -> None:
         "one": {"hosts": ["a"], "vars": {"gpu_stack": TF}},
         "two": {"hosts": ["a"], "vars": {"gpu_stack": {"tensorflow": "2.9.1"}}},
     }
-    found = fleet(groups, {"a": {"gpu_stack": {"tensorflow": "2.9.2"}}})
-    assert found.hosts["a"].tensorflow == "2.9.2"
+    parsed = fleet(groups, {"a": {"gpu_stack": {"tensorflow": "2.9.2"}}})
+    assert parsed.hosts["a"].tensorflow == "2.9.2"
 
 
 def test_a_child_group_wins_over_its_parent() -> None:
@@ -128,14 +128,14 @@ def test_a_slip_is_an_error(name: str, meant: str) -> None:
 
 @pytest.mark.parametrize("name", ["cuda_home", "gpu_rack", "tensorflow_serving_port"])
 def test_what_only_looks_like_ours_is_a_warning(name: str) -> None:
-    found = fleet({"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, name: "x"}}})
-    assert [name in warning for warning in found.warnings] == [True]
+    parsed = fleet({"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, name: "x"}}})
+    assert [name in warning for warning in parsed.warnings] == [True]
 
 
 @pytest.mark.parametrize("name", ["http_proxy", "ansible_user", "my_tensorflow", "python_version"])
 def test_what_is_not_ours_is_not_spoken_of(name: str) -> None:
-    found = fleet({"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, name: "x"}}})
-    assert found.warnings == ()
+    parsed = fleet({"gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF, name: "x"}}})
+    assert parsed.warnings == ()
 
 
 def test_every_identity_variable_is_refused() -> None:
@@ -235,9 +235,9 @@ def test_words_like_ours_in_groups_without_our_hosts_are_somebody_elses() -> Non
         "gpu": {"hosts": ["a"], "vars": {"gpu_stack": TF}},
         "slurm": {"hosts": ["login"], "vars": FOREIGN},
     }
-    found = fleet(groups, {"login": {"cuda_reinstall": 1}})
-    assert list(found.hosts) == ["a"]
-    assert found.warnings == ()
+    parsed = fleet(groups, {"login": {"cuda_reinstall": 1}})
+    assert list(parsed.hosts) == ["a"]
+    assert parsed.warnings == ()
 
 
 @pytest.mark.parametrize("owner", ["all", "gpu", "a"])
@@ -284,16 +284,16 @@ def test_nothing_is_done_per_host_that_can_be_done_once(monkeypatch: pytest.Monk
     hosts = [f"gpu{number}" for number in range(50)]
     hostvars = {host: {"rack": 1, "cuda_hold": False, "owner_team": "a"} for host in hosts}
     groups = {"gpu": {"hosts": hosts, "vars": {"gpu_stack": TF}}}
-    found = parse(export(groups, hostvars), WORDS, Sources(Unread()))
-    assert list(found.hosts) == hosts
-    assert len(set(map(id, found.hosts.values()))) == 1
+    parsed = parse(export(groups, hostvars), WORDS, Sources(Unread()))
+    assert list(parsed.hosts) == hosts
+    assert len(set(map(id, parsed.hosts.values()))) == 1
     assert compared == ["rack", "owner_team"]
 
 
 def test_a_group_and_a_host_of_one_name_are_two() -> None:
     groups = {"a": {"hosts": ["a", "b"], "vars": {"gpu_stack": TF}}}
-    found = fleet(groups, {"a": {"gpu_stack": {"tensorflow": "2.9.1"}}})
-    assert {h: w.tensorflow for h, w in found.hosts.items()} == {"a": "2.9.1", "b": "2.9"}
+    parsed = fleet(groups, {"a": {"gpu_stack": {"tensorflow": "2.9.1"}}})
+    assert {h: w.tensorflow for h, w in parsed.hosts.items()} == {"a": "2.9.1", "b": "2.9"}
 
 
 @given(st.text(max_size=8), st.text(max_size=8))

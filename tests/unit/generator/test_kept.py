@@ -56,14 +56,14 @@ class Upstream:
         self.asked: list[dict[str, Any]] = []
 
     def read(self, platform: Any, _keys: Any, *, gone: Any = None, **_k: Any) -> Indices:
-        found = recorded.indices(self.packages[platform.id], platform.id)
+        indices = recorded.indices(self.packages[platform.id], platform.id)
         suites = [a for a in platform.archives if a.suite in self.gone]
         if suites and gone is None:
             raise AssertionError("the real one raises")
         if suites:
             gone += suites
-        source = dataclasses.replace(found.sources[0], date=self.date, url=self.url)
-        return dataclasses.replace(found, sources=(source,))
+        source = dataclasses.replace(indices.sources[0], date=self.date, url=self.url)
+        return dataclasses.replace(indices, sources=(source,))
 
     def requirements(
         self, wanted: Sequence[str], constraints: Sequence[str], *, prefer: Any = None, **_k: Any

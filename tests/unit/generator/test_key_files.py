@@ -105,8 +105,8 @@ def test_an_armored_file_with_two_blocks_is_two_keys(key: Key, other: Key) -> No
     with pytest.raises(InputError, match="not NVIDIA's pinned key") as caught:
         nvidia._pinned(both, key.fingerprint, "x")
     assert other.fingerprint in caught.value.got
-    found = keys.read(both, where="x")
-    assert [each.fingerprint for each in found] == [key.fingerprint, other.fingerprint]
+    read_keys = keys.read(both, where="x")
+    assert [each.fingerprint for each in read_keys] == [key.fingerprint, other.fingerprint]
 
 
 @pytest.mark.parametrize("cut", ["=", "-----END"])

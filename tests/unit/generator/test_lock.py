@@ -23,11 +23,11 @@ def test_the_same_input_gives_the_same_bytes() -> None:
 @settings(max_examples=10, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_the_order_of_the_indices_plays_no_part(order: random.Random) -> None:
-    found = recorded.packages()
-    order.shuffle(found)
+    packages = recorded.packages()
+    order.shuffle(packages)
     chosen = recorded.choices()
     texts = {choice.stack.id: recorded.REQUIREMENTS for choice in chosen}
-    other = locks.make(chosen, {"debian11": recorded.indices(found)}, texts)
+    other = locks.make(chosen, {"debian11": recorded.indices(packages)}, texts)
     assert locks.dump(other) == locks.dump(recorded.lock())
 
 
@@ -163,11 +163,11 @@ def test_two_archives_of_one_version_are_two_stacks() -> None:
 
 
 def test_a_package_that_left_the_archive_is_an_error() -> None:
-    found = [p for p in recorded.packages() if p.name != "libcusolver11"]
+    packages = [p for p in recorded.packages() if p.name != "libcusolver11"]
     chosen = recorded.choices()
     texts = {choice.stack.id: recorded.REQUIREMENTS for choice in chosen}
     with pytest.raises(UnsatisfiableError, match="libcusolver11"):
-        locks.make(chosen, {"debian11": recorded.indices(found)}, texts)
+        locks.make(chosen, {"debian11": recorded.indices(packages)}, texts)
 
 
 def test_an_unpinned_requirement_is_refused() -> None:
@@ -176,12 +176,12 @@ def test_an_unpinned_requirement_is_refused() -> None:
 
 
 def test_a_new_version_changes_the_digest() -> None:
-    found = [
+    packages = [
         dataclasses.replace(p, sha256="9" * 64) if p.name == "libcuda1" else p
         for p in recorded.packages()
     ]
     chosen = recorded.choices()
     texts = {choice.stack.id: recorded.REQUIREMENTS for choice in chosen}
-    other = locks.make(chosen, {"debian11": recorded.indices(found)}, texts)
+    other = locks.make(chosen, {"debian11": recorded.indices(packages)}, texts)
     assert other.digest != recorded.lock().digest
     assert yaml.safe_load(locks.dump(other))["gpu_lock"]["digest"] == other.digest

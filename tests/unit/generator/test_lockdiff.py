@@ -22,10 +22,10 @@ def fleet(count: int = 1, wish: Any = None) -> Fleet:
 def lock(requirements: str = recorded.REQUIREMENTS, date: str = "", **versions: str) -> Lock:
     """The recorded lock with other versions of packages (`_` for `-`)."""
     moved = {name.replace("_", "-"): version for name, version in versions.items()}
-    found = [
+    packages = [
         dataclasses.replace(p, version=moved.get(p.name, p.version)) for p in recorded.packages()
     ]
-    indices = recorded.indices(found)
+    indices = recorded.indices(packages)
     if date:
         (source,) = indices.sources
         indices = dataclasses.replace(indices, sources=(dataclasses.replace(source, date=date),))
@@ -74,8 +74,8 @@ def test_a_component_stands_before_its_packages() -> None:
 
 def test_a_new_wish_is_a_new_row_and_an_old_one_is_gone() -> None:
     before, after = recorded.lock(), recorded.lock({"tensorflow": "2.9.3"})
-    found = diff.lines(diff.difference(before, after, fleet(wish={"tensorflow": "2.9.3"})))
-    assert found == [
+    lines = diff.lines(diff.difference(before, after, fleet(wish={"tensorflow": "2.9.3"})))
+    assert lines == [
         'debian 11, gpu_stack {"tensorflow": "2.9.3"}: new (gpu01)',
         'debian 11, gpu_stack {"tensorflow": "2.9"}: gone (no host any more)',
     ]
@@ -88,7 +88,7 @@ def test_another_cudnn_python_and_environment_are_reported() -> None:
     stack["cudnn"]["cuda"] = "11.1"
     stack["tensorflow"]["python"] = "3.8"
     stack["gpu_env"]["path"] = ["/opt/cuda/bin"]
-    found = diff.lines(diff.difference(before, Lock(slim, before.details), fleet()))
-    assert found[0] == ("cudnn 8.1.0.77 for CUDA 11.2 -> 8.1.0.77 for CUDA 11.1 (debian 11: gpu01)")
-    assert '"path": ["/opt/cuda/bin"]' in found[1]
-    assert found[2].endswith("on Python 3.9 -> 2.9.3 on Python 3.8 (debian 11: gpu01)")
+    lines = diff.lines(diff.difference(before, Lock(slim, before.details), fleet()))
+    assert lines[0] == ("cudnn 8.1.0.77 for CUDA 11.2 -> 8.1.0.77 for CUDA 11.1 (debian 11: gpu01)")
+    assert '"path": ["/opt/cuda/bin"]' in lines[1]
+    assert lines[2].endswith("on Python 3.9 -> 2.9.3 on Python 3.8 (debian 11: gpu01)")

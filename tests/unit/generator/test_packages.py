@@ -166,7 +166,7 @@ def test_a_branch_that_left_the_archive_is_an_error_that_says_what_there_is() ->
 
 def test_a_contradiction_inside_the_set_is_an_error() -> None:
     """a wants b 2, c wants b 1: nothing fulfils both."""
-    found = [
+    packages = [
         package("a", depends="b (= 2)"),
         package("c", depends="b (= 1)"),
         package("b", "1"),
@@ -174,30 +174,30 @@ def test_a_contradiction_inside_the_set_is_an_error() -> None:
     ]
     for roots in itertools.permutations(["a", "c"]):
         with pytest.raises(UnsatisfiableError, match=r"needs b \(= [12]\)"):
-            close(Universe.of(found), roots, ANY)
+            close(Universe.of(packages), roots, ANY)
 
 
 def test_a_conflict_inside_the_set_is_an_error() -> None:
-    found = [package("a", conflicts=((("b", "", ""),),)), package("b")]
+    packages = [package("a", conflicts=((("b", "", ""),),)), package("b")]
     with pytest.raises(UnsatisfiableError, match="a 1 conflicts with b 1"):
-        close(Universe.of(found), ["a", "b"], ANY)
+        close(Universe.of(packages), ["a", "b"], ANY)
 
 
 def test_main_is_left_to_apt() -> None:
     """A name that the indices don't know belongs to main; a later alternative is not dragged in."""
-    found = [package("a", depends="libc6 (>= 2.3) | b, g++-10 | b"), package("b")]
-    assert list(close(Universe.of(found), ["a"], ANY)) == ["a"]
+    packages = [package("a", depends="libc6 (>= 2.3) | b, g++-10 | b"), package("b")]
+    assert list(close(Universe.of(packages), ["a"], ANY)) == ["a"]
 
 
 def test_an_alternative_that_is_already_there_is_enough() -> None:
-    found = [package("a", depends="b | c, c"), package("b"), package("c")]
-    chosen = close(Universe.of(found), ["c", "a"], ANY)
+    packages = [package("a", depends="b | c, c"), package("b"), package("c")]
+    chosen = close(Universe.of(packages), ["c", "a"], ANY)
     assert list(chosen) == ["a", "c"]
 
 
 def test_provided_names_count() -> None:
-    found = [
+    packages = [
         package("a", depends="virtual (= 3)"),
         package("b", "9", provides=(("virtual", "=", "3"),)),
     ]
-    assert list(close(Universe.of(found), ["a"], ANY)) == ["a", "b"]
+    assert list(close(Universe.of(packages), ["a"], ANY)) == ["a", "b"]

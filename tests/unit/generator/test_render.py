@@ -156,28 +156,28 @@ def test_a_stack_file_sets_all_identity_and_nothing_else() -> None:
 def test_another_source_of_cuda_reaches_its_role() -> None:
     part = {"release": "11.2", "version": "11.2.2", "packages": {}}
     more = {"source": "local", "prefix": "/usr/local/cuda-11.2", "installer": {"url": "https://x"}}
-    found = cuda.variables("x", {"cuda": {**part, **more}})
-    assert {name: found[f"cuda_{name}"] for name in more} == more
-    assert "cuda_repository" not in found
+    variables = cuda.variables("x", {"cuda": {**part, **more}})
+    assert {name: variables[f"cuda_{name}"] for name in more} == more
+    assert "cuda_repository" not in variables
 
 
 def test_another_source_of_the_driver_reaches_its_role() -> None:
     """One repository for driver and CUDA is one source of apt's."""
     driver = {"branch": "470", "version": "470.256.02", "packages": {}}
     run = {"url": "https://x/x.run", "sha256": "0" * 64}
-    found = nvidia_driver.variables(
+    variables = nvidia_driver.variables(
         "x", {"nvidia_driver": {**driver, "source": "runfile", "runfile": run}}
     )
-    assert found["nvidia_driver_source"] == "runfile"
-    assert found["nvidia_driver_runfile"] == run
-    assert found["nvidia_driver_packages"] == {"userspace": {}, "kernel": {}}
+    assert variables["nvidia_driver_source"] == "runfile"
+    assert variables["nvidia_driver_runfile"] == run
+    assert variables["nvidia_driver_packages"] == {"userspace": {}, "kernel": {}}
     part = {**driver, "source": "network", "repository": {"url": "https://x/y/", "suite": "/"}}
     for url, shared in (("https://x/y", True), ("https://x/z", None)):
         row = {"nvidia_driver": part, "cuda": {"repository": {"url": url, "suite": "/"}}}
-        found = nvidia_driver.variables("x", row)
-        assert found["nvidia_driver_repository"].get("shared") is shared
-    found = nvidia_driver.variables("x", {"nvidia_driver": part, "cuda": {}})
-    assert "shared" not in found["nvidia_driver_repository"]
+        variables = nvidia_driver.variables("x", row)
+        assert variables["nvidia_driver_repository"].get("shared") is shared
+    variables = nvidia_driver.variables("x", {"nvidia_driver": part, "cuda": {}})
+    assert "shared" not in variables["nvidia_driver_repository"]
 
 
 def test_the_requirements_file_is_the_one_its_hash_names() -> None:

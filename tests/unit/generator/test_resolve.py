@@ -38,10 +38,10 @@ def stack_of(wish: Mapping[str, object], platform: str = "debian11", *gpus: str)
     words = tuple(gpu(word) for word in gpus)
     parsed = parse_wish(wish, where="x")
     if platform == "":
-        found = SOLVER.find(parsed, None, words)
-        if found is None:
+        solution = SOLVER.find(parsed, None, words)
+        if solution is None:
             raise refusal_of(SOLVER, parsed, None, words)
-        return found
+        return solution
     return resolve(CATALOG, PLATFORMS[platform], parsed, words)
 
 
@@ -82,8 +82,8 @@ def test_a_patch_is_taken_as_it_is() -> None:
     ],
 )
 def test_other_platforms_have_what_they_have(wish: str, platform: str, stack: str) -> None:
-    found = stack_of({"tensorflow": wish}, platform)
-    assert (found.id, found.missing) == (f"{platform}-{stack}", "")
+    chosen = stack_of({"tensorflow": wish}, platform)
+    assert (chosen.id, chosen.missing) == (f"{platform}-{stack}", "")
 
 
 def test_the_newest_tensorflow_of_a_platform_where_2_9_cannot_be() -> None:
@@ -272,8 +272,8 @@ def test_ubuntu_has_2_9_by_every_way(driver: str, cuda: str) -> None:
 def test_nvidias_driver_is_taken_only_where_it_is_wished_for() -> None:
     for platform in PLATFORMS:
         for wish in ({"python": PLATFORMS[platform].pythons[0]}, {"driver_branch": "470"}):
-            found = SOLVER.find(parse_wish(wish, where="x"), PLATFORMS[platform])
-            assert found is None or found.driver.origin == "distribution"
+            solution = SOLVER.find(parse_wish(wish, where="x"), PLATFORMS[platform])
+            assert solution is None or solution.driver.origin == "distribution"
 
 
 @pytest.mark.parametrize("source", ["distribution", "network", "runfile"])
@@ -484,10 +484,10 @@ def test_the_order_of_hosts_changes_nothing(wishes: list[dict[str, Any]], shuffl
 
     def outcome(order: list[str]) -> Any:
         try:
-            found = resolve_fleet(CATALOG, Fleet({name: hosts[name] for name in order}))
+            choices = resolve_fleet(CATALOG, Fleet({name: hosts[name] for name in order}))
         except UnsatisfiableError:
             return "refused"
-        return sorted((str(dict(c.wish.literal)), c.stack.id) for c in found)
+        return sorted((str(dict(c.wish.literal)), c.stack.id) for c in choices)
 
     assert outcome(list(hosts)) == outcome(names)
 
@@ -537,8 +537,8 @@ def test_the_files_are_those_that_ship() -> None:
 )
 def test_a_gpu_by_name_or_number(generation: str, capability: str, words: list[str]) -> None:
     for word in words:
-        found = gpu(word)
-        assert (found.generation, found.capability) == (generation, capability), word
+        row = gpu(word)
+        assert (row.generation, row.capability) == (generation, capability), word
 
 
 def test_one_device_id_can_be_two_products() -> None:

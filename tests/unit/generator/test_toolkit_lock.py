@@ -123,10 +123,10 @@ def stack(**wish: Any) -> Stack:
 
 
 def test_without_the_wish_there_is_none() -> None:
-    found = stack()
-    assert found.own == {}
-    assert "toolkit" not in found.id
-    assert "nvidia_container_toolkit" not in {reason.component for reason in found.reasons}
+    chosen = stack()
+    assert chosen.own == {}
+    assert "toolkit" not in chosen.id
+    assert "nvidia_container_toolkit" not in {reason.component for reason in chosen.reasons}
 
 
 @pytest.mark.parametrize(
@@ -138,14 +138,14 @@ def test_without_the_wish_there_is_none() -> None:
     ],
 )
 def test_a_wish_is_one_exact_version(wish: Any, version: str, why: str) -> None:
-    found = stack(container_toolkit=wish)
-    assert found.own["container_toolkit"].version == version
-    assert f"-toolkit{version}-driver470" in found.id
-    (reason,) = [r for r in found.reasons if r.component == "nvidia_container_toolkit"]
+    chosen = stack(container_toolkit=wish)
+    assert chosen.own["container_toolkit"].version == version
+    assert f"-toolkit{version}-driver470" in chosen.id
+    (reason,) = [r for r in chosen.reasons if r.component == "nvidia_container_toolkit"]
     assert reason.text.startswith(why)
     # Nothing else of the stack is another one for it.
-    assert found.cuda == stack().cuda
-    assert found.driver == stack().driver
+    assert chosen.cuda == stack().cuda
+    assert chosen.driver == stack().driver
 
 
 def test_a_version_that_never_was_is_refused_with_the_nearest() -> None:
@@ -189,10 +189,10 @@ def test_what_is_no_wish(value: Any, message: str) -> None:
 def test_the_lock_holds_packages_repository_and_key(lab: Lab, server: Server, key: Key) -> None:
     made = lab.lock()
     (name,) = made.stacks
-    found = part(made)
-    assert found["version"] == "1.20.1"
-    assert found["packages"] == {"toolkit": dict.fromkeys(NAMES, "1.20.1-1")}
-    repository = found["repository"]
+    locked = part(made)
+    assert locked["version"] == "1.20.1"
+    assert locked["packages"] == {"toolkit": dict.fromkeys(NAMES, "1.20.1-1")}
+    repository = locked["repository"]
     assert repository["url"] == f"{server.url}{PLACE}"
     assert repository["fingerprints"] == [key.fingerprint]
     assert repository["key"].startswith("-----BEGIN PGP PUBLIC KEY BLOCK-----")
@@ -206,17 +206,17 @@ def test_the_lock_holds_packages_repository_and_key(lab: Lab, server: Server, ke
 def test_the_rendered_stack_has_the_roles_variables(lab: Lab) -> None:
     made = lab.lock("1.17.8")
     (name,) = made.stacks
-    found = yaml.safe_load(stacks.render(made)[f"stacks/{name}.yml"])
-    assert found["nvidia_container_toolkit_version"] == "1.17.8"
-    assert found["nvidia_container_toolkit_packages"] == dict.fromkeys(NAMES, "1.17.8-1")
-    assert set(found["nvidia_container_toolkit_checksums"]) == set(NAMES)
-    assert found["nvidia_container_toolkit_repository"]["suite"] == "/"
+    variables = yaml.safe_load(stacks.render(made)[f"stacks/{name}.yml"])
+    assert variables["nvidia_container_toolkit_version"] == "1.17.8"
+    assert variables["nvidia_container_toolkit_packages"] == dict.fromkeys(NAMES, "1.17.8-1")
+    assert set(variables["nvidia_container_toolkit_checksums"]) == set(NAMES)
+    assert variables["nvidia_container_toolkit_repository"]["suite"] == "/"
 
 
 def test_without_the_wish_the_repository_is_not_asked(lab: Lab, server: Server) -> None:
     made = lab.lock(None)
-    (found,) = made.stacks.values()
-    assert "nvidia_container_toolkit" not in found
+    (stack_made,) = made.stacks.values()
+    assert "nvidia_container_toolkit" not in stack_made
     assert [path for path, _ in server.asked if path.startswith("/libnvidia")] == []
 
 

@@ -79,11 +79,11 @@ def test_a_host_is_read_with_ansible(tmp_path: Path) -> None:
         f"ansible_connection: local, tensorflow_root: '{tmp_path / 'tf root'}', "
         f"cudnn_root: '{tmp_path / 'cudnn'}'",
     )
-    found = from_host.read("gpu01", [where], cwd=tmp_path)
-    assert found.wheels == {"tensorflow": "2.9.3"}
-    assert (found.python, found.cudnn) == ("3.9", "8.1.0")
-    assert found.platform.distribution
-    assert found.packages.get("dpkg")
+    twin = from_host.read("gpu01", [where], cwd=tmp_path)
+    assert twin.wheels == {"tensorflow": "2.9.3"}
+    assert (twin.python, twin.cudnn) == ("3.9", "8.1.0")
+    assert twin.platform.distribution
+    assert twin.packages.get("dpkg")
 
 
 def test_a_host_that_does_not_answer_is_said(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def of(made: Lock, platform: str = "debian11", **more: Any) -> Twin:
     part = made.stacks[name]
     packages = {n: p["version"] for n, p in made.details["packages"][name].items()}
     release = platform.removeprefix("debian")
-    found = Twin(
+    twin = Twin(
         "gpu01",
         Platform("debian", release, "x86_64"),
         packages,
@@ -112,7 +112,7 @@ def of(made: Lock, platform: str = "debian11", **more: Any) -> Twin:
         part["tensorflow"]["python"],
         part["cudnn"]["version"].rpartition(".")[0],
     )
-    return dataclasses.replace(found, **more)
+    return dataclasses.replace(twin, **more)
 
 
 def lock(host: Twin, wish: Any = None, **more: Any) -> Lock:

@@ -42,5 +42,5 @@ def context(host: Host, options: dict[str, Any], **outputs: str) -> Context:
 
 def plan(host: Host, options: dict[str, Any] = NODE, **outputs: str) -> list[tuple[Any, ...]]:
     seen = slurm.look(context(host, options, **outputs))
-    found = slurm.differ({}, seen, options)
-    return [(change["item"], change["from"], change["to"], change["reason"]) for change in found]
+    changes = slurm.differ({}, seen, options)
+    return [(change["item"], change["from"], change["to"], change["reason"]) for change in changes]

@@ -73,8 +73,8 @@ def test_only_the_first_is_current(tmp_path: Path) -> None:
 
 def test_a_lock_without_them_looks_at_one(tmp_path: Path) -> None:
     host = both(tmp_path)
-    found = gpu_stack.look.look(made.LOCK, made.WISH, root=str(tmp_path), runner=host.run)
-    assert "beside" not in found["state"]["tensorflow"]
+    seen = gpu_stack.look.look(made.LOCK, made.WISH, root=str(tmp_path), runner=host.run)
+    assert "beside" not in seen["state"]["tensorflow"]
     assert host.plan()["beside"] == []
 
 

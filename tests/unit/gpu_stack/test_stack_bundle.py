@@ -57,17 +57,17 @@ def fault(root: Path, wish: str = "/media/lab") -> str:
     """What the rule says of the bundle on this host; "" where it is one."""
     context = Context(root=str(root), options={"gpu_bundle": wish})
     facts = {"lock_digest": DIGEST, "platform": DEBIAN}
-    found = bundle_rules.look(context)
-    reasons = bundle_rules.unfit({**facts, "preflight": {"bundle": found}}, [], {}, None)
+    seen = bundle_rules.look(context)
+    reasons = bundle_rules.unfit({**facts, "preflight": {"bundle": seen}}, [], {}, None)
     assert all(hint for _, hint in reasons)
     return "; ".join(f"{message}. {hint}" for message, hint in reasons)
 
 
 def test_a_whole_one_is_read(folder: Path, tmp_path: Path) -> None:
-    found = bundle.read(Context(root=str(tmp_path)), "/media/lab/")
-    assert found.place == "file:///media/lab"
-    assert (found.lock, found.platforms) == (DIGEST, ["debian12"])
-    assert found.by_hash == {CUDNN: f"files/{CUDNN}/cudnn.tgz"}
+    manifest = bundle.read(Context(root=str(tmp_path)), "/media/lab/")
+    assert manifest.place == "file:///media/lab"
+    assert (manifest.lock, manifest.platforms) == (DIGEST, ["debian12"])
+    assert manifest.by_hash == {CUDNN: f"files/{CUDNN}/cudnn.tgz"}
     assert fault(tmp_path) == ""
     assert folder.is_dir()
 

@@ -151,9 +151,9 @@ def test_a_podman_that_is_too_old_is_refused_where_it_is_required(host: Host) ->
     required = {"nvidia_container_toolkit_cdi": "required"}
     assert host.plan(lock=lock(OLD), options=required)["blockers"] == []
     host.package("podman", "3.0.1+dfsg1-3+deb11u5", ["/usr/bin/podman"])
-    (found,) = host.plan(lock=lock(OLD), options=required)["blockers"]
-    assert found["id"] == "podman-too-old"
-    assert "podman 3.0.1 reads no CDI specification" in found["message"]
+    (blocker,) = host.plan(lock=lock(OLD), options=required)["blockers"]
+    assert blocker["id"] == "podman-too-old"
+    assert "podman 3.0.1 reads no CDI specification" in blocker["message"]
     assert host.plan(lock=lock(OLD))["blockers"] == []
 
 

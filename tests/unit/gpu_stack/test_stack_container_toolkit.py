@@ -88,8 +88,8 @@ def test_a_stack_without_it_plans_nothing_whatever_is_there(host: Host) -> None:
 
 
 def test_a_bare_host_gets_source_packages_and_holds(tmp_path: Path) -> None:
-    found = [item for item, _old, _new in items(made.make(tmp_path))]
-    assert found == [
+    named = [item for item, _old, _new in items(made.make(tmp_path))]
+    assert named == [
         *sorted([toolkit.KEY, toolkit.SOURCES, toolkit.PREFERENCES, toolkit.APT]), *NAMES
     ]  # fmt: skip
 
@@ -151,8 +151,8 @@ def test_what_lost_its_files_is_installed_again(host: Host) -> None:
 
 
 def test_a_hold_that_is_switched_off_is_taken_back(host: Host) -> None:
-    found = items(host, nvidia_container_toolkit_hold=False)
-    assert found == [(f"{name} hold", "held", "not held") for name in NAMES]
+    named = items(host, nvidia_container_toolkit_hold=False)
+    assert named == [(f"{name} hold", "held", "not held") for name in NAMES]
 
 
 def test_a_mirror_is_where_apt_goes_and_its_twin_is_in_the_way(host: Host) -> None:
@@ -266,9 +266,9 @@ def blockers(host: Host, answer: str = "", **options: Any) -> dict[str, str]:
 )
 def test_containers_that_would_be_lost_stop_it(host: Host, answer: str, words: str) -> None:
     docker(host, FOREIGN)
-    found = blockers(host, answer)
-    assert set(found) == ({"docker-containers"} if words else set())
-    assert words in found.get("docker-containers", "")
+    named = blockers(host, answer)
+    assert set(named) == ({"docker-containers"} if words else set())
+    assert words in named.get("docker-containers", "")
 
 
 def test_docker_is_asked_only_where_it_runs_and_the_stack_has_the_toolkit(host: Host) -> None:
@@ -304,9 +304,9 @@ def test_a_configuration_that_docker_could_not_read_stops_it(
     host: Host, text: str, words: str
 ) -> None:
     docker(host, text, start=None)
-    found = blockers(host)
-    assert set(found) == {"docker-config"}
-    assert words in found["docker-config"]
+    named = blockers(host)
+    assert set(named) == {"docker-config"}
+    assert words in named["docker-config"]
     assert blockers(host, nvidia_container_toolkit_docker="none") == {}
 
 
@@ -327,10 +327,10 @@ def test_workspaces_wait_for_a_docker_that_the_same_run_brings() -> None:
     mine = change("gpu_workspace", "workspace ada", None, "as wished", "wished for, and missing")
     other = change(toolkit.NAME, toolkit.KEY, None, "as wished", "")
     comes = change(toolkit.NAME, "docker.io", None, "installed", "")
-    found = {"preflight": {"workspaces": {"docker": False}}}
+    facts = {"preflight": {"workspaces": {"docker": False}}}
     options = {"gpu_workspaces": [{"name": "ada"}]}
-    assert workspace_rules.workspace_docker(found, [other, comes, mine], options, {}) == []
-    assert len(workspace_rules.workspace_docker(found, [other, mine], options, {})) == 1
+    assert workspace_rules.workspace_docker(facts, [other, comes, mine], options, {}) == []
+    assert len(workspace_rules.workspace_docker(facts, [other, mine], options, {})) == 1
 
 
 def test_docker_itself_comes_where_there_is_none_and_it_is_wished(host: Host) -> None:
@@ -489,9 +489,9 @@ def test_containers_that_use_it_keep_it(host: Host, shown: list[str] | None, wor
     other = Containers(host.root)
     other.shown = shown
     plan = other.plan(lock=lock(), options=GONE)
-    found = {blocker["id"]: blocker["message"] for blocker in plan["blockers"]}
-    assert set(found) == ({"docker-containers"} if words else set())
-    assert words in found.get("docker-containers", "")
+    messages = {blocker["id"]: blocker["message"] for blocker in plan["blockers"]}
+    assert set(messages) == ({"docker-containers"} if words else set())
+    assert words in messages.get("docker-containers", "")
 
 
 def test_pods_that_use_it_keep_it(host: Host) -> None:
@@ -504,10 +504,10 @@ def test_pods_that_use_it_keep_it(host: Host) -> None:
     host.write(place + "address", "")
     host.write(place + "options.json", '{"binary_name": "/usr/bin/nvidia-container-runtime"}')
     plan = host.plan(lock=lock(), options=GONE)
-    found = {blocker["id"]: blocker["message"] for blocker in plan["blockers"]}
-    assert set(found) == {"containerd-containers", "crio-containers"}
-    assert "wished away: k8s.io/abc" in found["containerd-containers"]
-    assert "wished away: k8s_ada" in found["crio-containers"]
+    messages = {blocker["id"]: blocker["message"] for blocker in plan["blockers"]}
+    assert set(messages) == {"containerd-containers", "crio-containers"}
+    assert "wished away: k8s.io/abc" in messages["containerd-containers"]
+    assert "wished away: k8s_ada" in messages["crio-containers"]
 
 
 def test_a_users_process_called_conmon_keeps_nothing(host: Host) -> None:
@@ -535,6 +535,6 @@ def test_a_configuration_that_cannot_be_read_keeps_it(host: Host) -> None:
 
 def test_it_needs_the_driver() -> None:
     row = {"nvidia_driver": {}, toolkit.NAME: {}}
-    (found,) = contradictions(row, {"nvidia_driver_state": "absent"})
-    assert (found["id"], found["component"]) == ("needed-by-another", toolkit.NAME)
+    (blocker,) = contradictions(row, {"nvidia_driver_state": "absent"})
+    assert (blocker["id"], blocker["component"]) == ("needed-by-another", toolkit.NAME)
     assert contradictions(row, {"nvidia_driver_state": "absent", **GONE}) == []

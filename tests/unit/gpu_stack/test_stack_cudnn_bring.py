@@ -52,8 +52,8 @@ def settle(root: Path, sha256: str, *, check_mode: bool = False, **more: Any) ->
 
 
 def complete_and_current(root: Path, sha256: str) -> tuple[bool, bool]:
-    found = versions.look(HERE, wish(root, sha256))
-    return found["complete"], found["current"]
+    seen = versions.look(HERE, wish(root, sha256))
+    return seen["complete"], seen["current"]
 
 
 class Server(ThreadingHTTPServer):

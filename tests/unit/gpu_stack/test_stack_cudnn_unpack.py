@@ -43,11 +43,11 @@ def put_and_switch(wished: Version, archive: Path, **more: Any) -> dict[str, Any
     """As a run does it, with the name of the directory that has the libraries."""
     result = versions.put(HERE, wished, str(archive), **more)
     switched = versions.switch(HERE, wished)
-    found = versions.look(HERE, wished)
+    seen = versions.look(HERE, wished)
     return {
         "changed": result["changed"] or switched["changed"],
         "backup": result["backup"] + switched["backup"],
-        "library": layout.library_directory(found["names"]),
+        "library": layout.library_directory(seen["names"]),
     }
 
 
@@ -90,8 +90,8 @@ def test_a_good_archive_becomes_the_current_version(
     assert install(root, archive, sha256) == {"changed": True, "backup": [], "library": library}
     assert os.readlink(root / "current") == NAME
     assert (root / "current" / library / "libcudnn.so").read_bytes() == LIBRARY
-    found = look(root, sha256)
-    assert (found["complete"], found["current"], found["library"]) == (True, True, library)
+    seen = look(root, sha256)
+    assert (seen["complete"], seen["current"], seen["library"]) == (True, True, library)
     assert everything(root.parent) >= {f"cudnn/{NAME}/{library}/libcudnn.so.8"}
     assert not [name for name in os.listdir(root) if name.startswith(".")]
 
@@ -117,8 +117,8 @@ def test_an_archive_of_8_3_or_later_has_another_layout(root: Path, tmp_path: Pat
     sha256 = pack(archive, members, "xz")
     result = put_and_switch(wish(root, sha256, version, cuda), archive)
     assert result == {"changed": True, "backup": [], "library": "lib"}
-    found = versions.look(HERE, wish(root, sha256, version, cuda))
-    assert (found["complete"], found["current"]) == (True, True)
+    seen = versions.look(HERE, wish(root, sha256, version, cuda))
+    assert (seen["complete"], seen["current"]) == (True, True)
     assert os.readlink(root / "current") == "8.7.0.84-cuda11"
     assert (root / "current" / "lib" / "libcudnn.so").read_bytes() == LIBRARY
     assert (root / "current" / "LICENSE").read_bytes() == b"terms"

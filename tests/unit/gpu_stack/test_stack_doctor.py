@@ -36,8 +36,8 @@ def test_a_node_of_slurms_that_is_well_has_none(host: Patient, device: None) -> 
 def test_a_drain_of_a_run_at_work_is_no_trouble(host: Patient, device: None) -> None:
     doctor_slurm.node(host)
     doctor_slurm.drained(host, "provision: run: the NVIDIA driver is changed [root@2026-11-26]")
-    found = host.found()["slurm-drained"]
-    assert "a run that needed the node for itself was cut off" in found["cure"]
+    finding = host.found()["slurm-drained"]
+    assert "a run that needed the node for itself was cut off" in finding["cure"]
     facts = {"found": {"state": {}, "preflight": {"running": {"pid": 1}}}, "slurm": {}}
     facts["found"]["state"]["slurm"] = {
         "noted": {"part": slurm_host.PART}, "missing": [],
@@ -48,8 +48,8 @@ def test_a_drain_of_a_run_at_work_is_no_trouble(host: Patient, device: None) -> 
 
 def test_what_a_killed_run_left_is_reported_with_a_drain(host: Patient, device: None) -> None:
     doctor_slurm.of_a_killed_run(host)
-    (found,) = host.found().values()
-    assert "no health check takes it back before the next run" in found["evidence"][1]
+    (finding,) = host.found().values()
+    assert "no health check takes it back before the next run" in finding["evidence"][1]
 
 
 def test_a_host_that_serves_as_it_should_has_none_either(host: Patient, device: None) -> None:
@@ -79,10 +79,10 @@ def test_a_model_of_a_newer_tensorflow_is_named_by_its_release(
 ) -> None:
     served_host.unavailable(host)
     monkeypatch.setattr(doctor_look_of_models.saved_model, "release_of", lambda _data: "2.12.0")
-    found = host.found()
-    assert list(found) == ["serving-other-tensorflow"]
+    findings = host.found()
+    assert list(findings) == ["serving-other-tensorflow"]
     assert "it was saved by TensorFlow 2.12.0" in "\n".join(
-        found["serving-other-tensorflow"]["evidence"]
+        findings["serving-other-tensorflow"]["evidence"]
     )
 
 
@@ -110,11 +110,11 @@ def test_a_bare_host_has_none_either(tmp_path: Path) -> None:
 def test_a_case_is_named_on_a_host_that_has_it(case: str, host: Patient, device: None) -> None:
     breaks, evidence, command = BROKEN[case]
     breaks(host)
-    found = host.found()
-    assert set(found) == {case} | BESIDE.get(case, set())
-    assert evidence in "\n".join(found[case]["evidence"])
-    assert command in "\n".join(found[case]["commands"])
-    assert "<" not in found[case]["cure"].replace("<branch>", "").replace("<flavour>", "")
+    findings = host.found()
+    assert set(findings) == {case} | BESIDE.get(case, set())
+    assert evidence in "\n".join(findings[case]["evidence"])
+    assert command in "\n".join(findings[case]["commands"])
+    assert "<" not in findings[case]["cure"].replace("<branch>", "").replace("<flavour>", "")
 
 
 # The threads that people are known to have lost days to, as the project's list numbers them. (13 is

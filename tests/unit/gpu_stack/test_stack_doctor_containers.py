@@ -53,10 +53,10 @@ def test_a_docker_without_the_locks_runtime_is_reported(
     if daemon:
         host.write("/etc/docker/daemon.json", daemon)
     result = host.ask(lock=TOOLKIT, options=options)
-    found = {finding["id"]: finding for finding in result["findings"]}
-    assert set(found) == ({"container-runtime"} if evidence else set())
+    findings = {finding["id"]: finding for finding in result["findings"]}
+    assert set(findings) == ({"container-runtime"} if evidence else set())
     if evidence:
-        assert evidence in "\n".join(found["container-runtime"]["evidence"])
+        assert evidence in "\n".join(findings["container-runtime"]["evidence"])
         assert result["fixes"]["components"] == ["nvidia_container_toolkit"]
 
 
@@ -81,11 +81,11 @@ def test_pods_that_find_no_runtime_are_reported(
     cri_runtime(host)
     host.answers["config"] = Result(0, says, "")
     result = host.ask(lock=lock, options=options)
-    found = {finding["id"]: finding for finding in result["findings"]}
-    assert set(found) == ({"cri-runtime"} if evidence else set())
+    findings = {finding["id"]: finding for finding in result["findings"]}
+    assert set(findings) == ({"cri-runtime"} if evidence else set())
     if evidence:
-        assert evidence in "\n".join(found["cri-runtime"]["evidence"])
-        assert found["cri-runtime"]["commands"] == [
+        assert evidence in "\n".join(findings["cri-runtime"]["evidence"])
+        assert findings["cri-runtime"]["commands"] == [
             "sudo nvidia-ctk runtime configure --runtime=crio",
             "sudo systemctl restart crio",
         ]

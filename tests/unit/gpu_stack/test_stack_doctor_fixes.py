@@ -138,9 +138,9 @@ def test_a_half_installed_package_of_the_stack_is_a_runs_to_finish(host: Patient
 def test_a_finding_says_which_fix_is_its_own(host: Patient) -> None:
     cudnn_older(host)
     hand_made_link(host)
-    found = host.found()
-    assert found["cudnn-older"]["fix"] == {"components": ["cudnn", "gpu_env"], "steps": []}
-    assert found["hand-made-link"]["fix"] == {"components": [], "steps": ["aside"]}
+    findings = host.found()
+    assert findings["cudnn-older"]["fix"] == {"components": ["cudnn", "gpu_env"], "steps": []}
+    assert findings["hand-made-link"]["fix"] == {"components": [], "steps": ["aside"]}
 
 
 @pytest.mark.parametrize("breaks", [key_missing, key_rotated])
@@ -160,8 +160,10 @@ def test_fabric_manager_is_compared_with_the_packages_where_no_library_tells(hos
     fabric_manager(host)
     host.remove("/sys/module/nvidia/version")
     del host.loader["libcuda.so.1"]
-    found = host.found()["fabric-manager"]
-    assert found["evidence"] == ["nvidia-fabricmanager-470 is 470.239.06, the driver is " + DRIVER]
+    finding = host.found()["fabric-manager"]
+    assert finding["evidence"] == [
+        "nvidia-fabricmanager-470 is 470.239.06, the driver is " + DRIVER
+    ]
 
 
 def test_libraries_that_ran_ahead_of_the_locked_module_go_back(host: Patient) -> None:

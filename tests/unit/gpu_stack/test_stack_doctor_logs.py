@@ -41,25 +41,25 @@ def test_what_programs_say_on_a_good_day_is_no_finding(text: str) -> None:
 def test_a_line_of_a_megabyte_is_read_too() -> None:
     """A pattern that can begin anywhere would take hours over it."""
     line = "x" * 500_000 + ' "AttributeError: _ARRAY_API not found" ' + "/y.c.h:" * 70_000
-    (found,) = findings.read_log(line)
-    assert found["id"] == "numpy-2"
-    assert "_ARRAY_API not found" in found["evidence"][0]
-    assert len(found["evidence"][0]) < 400
+    (finding,) = findings.read_log(line)
+    assert finding["id"] == "numpy-2"
+    assert "_ARRAY_API not found" in finding["evidence"][0]
+    assert len(finding["evidence"][0]) < 400
 
 
 def test_of_a_list_of_packages_the_transitional_one_is_reported() -> None:
     """What `apt-cache search nvidia-driver` prints; the one before it is as its name says."""
-    (found,) = findings.read_log(
+    (finding,) = findings.read_log(
         "nvidia-driver-390 - NVIDIA driver metapackage\n"
         "nvidia-driver-418 - Transitional package for nvidia-driver-430\n"
     )
-    assert found["commands"][0] == "apt-cache policy nvidia-driver-418"
+    assert finding["commands"][0] == "apt-cache policy nvidia-driver-418"
 
 
 def test_the_compilers_line_and_the_kernel_are_reported() -> None:
-    (found,) = findings.read_log(doctor_logs.COMPILER)
-    assert "unrecognized command-line option" in found["evidence"][0]
-    assert found["commands"][0] == "sudo apt-get install gcc-12"
+    (finding,) = findings.read_log(doctor_logs.COMPILER)
+    assert "unrecognized command-line option" in finding["evidence"][0]
+    assert finding["commands"][0] == "sudo apt-get install gcc-12"
 
 
 def test_an_unattended_upgrade_is_named_as_the_mismatchs_reason(host: Patient) -> None:
@@ -76,11 +76,11 @@ def test_what_programs_on_the_host_say_is_evidence(host: Patient) -> None:
     log = "W dso_loader.cc:64] Could not load dynamic library 'libcufft.so.10'; dlerror: no\n"
     host.answers["python"] = Result(0, "", log)
     host.answers["apt-get"] = Result(100, "", "E: Unmet dependencies. Try ...\n")
-    found = host.found()
-    assert list(found) == ["driver-mismatch", "held-broken", "cuda-libraries"]
-    assert found["driver-mismatch"]["evidence"][0].startswith("nvidia-smi: Failed to initialize")
-    assert found["held-broken"]["evidence"][0].startswith("apt-get check: E: Unmet")
-    assert found["cuda-libraries"]["evidence"][0].startswith("TensorFlow: W dso_loader")
+    findings = host.found()
+    assert list(findings) == ["driver-mismatch", "held-broken", "cuda-libraries"]
+    assert findings["driver-mismatch"]["evidence"][0].startswith("nvidia-smi: Failed to initialize")
+    assert findings["held-broken"]["evidence"][0].startswith("apt-get check: E: Unmet")
+    assert findings["cuda-libraries"]["evidence"][0].startswith("TensorFlow: W dso_loader")
 
 
 def test_a_log_on_the_host_is_read_when_it_is_named(host: Patient) -> None:

@@ -42,8 +42,8 @@ ADDRESS = "0.0.0.0"  # noqa: S104 compared, not bound
 def plan(host: Host, **options: Any) -> list[tuple[str, str | None, str | None, str]]:
     """The door's changes; the workspaces have a test of their own."""
     context = Context(root=str(host.root), options={**OPTIONS, **options}, runner=host.run)
-    found = door.differ({}, door.look(context), context.options)
-    return [(change["item"], change["from"], change["to"], change["reason"]) for change in found]
+    changes = door.differ({}, door.look(context), context.options)
+    return [(change["item"], change["from"], change["to"], change["reason"]) for change in changes]
 
 
 @pytest.fixture
@@ -134,9 +134,9 @@ def test_the_look_and_the_module_have_the_same_settings() -> None:
 
 def test_a_host_without_a_door_is_asked_for_one_name(tmp_path: Path) -> None:
     context = Context(root=str(tmp_path), options={}, runner=None)
-    found = door.look(context)
-    assert found == {"version": None, "noted": None, "here": False}
-    assert door.differ({}, found, {}) == []
+    seen = door.look(context)
+    assert seen == {"version": None, "noted": None, "here": False}
+    assert door.differ({}, seen, {}) == []
 
 
 def test_as_wished_there_is_nothing_to_do(host: Host) -> None:
@@ -393,8 +393,8 @@ def test_a_site_of_others_is_in_the_way_or_not(
     host = made.make(tmp_path)
     host.write(paths.SITE, f"server {{ listen 443; server_name {NAME}; }}")
     host.write("/etc/nginx/conf.d/theirs.conf", text)
-    found = in_the_way(host)["sites"]
-    assert [reason.startswith("/etc/nginx/conf.d/theirs.conf ") for reason in found] == [
+    sites = in_the_way(host)["sites"]
+    assert [reason.startswith("/etc/nginx/conf.d/theirs.conf ") for reason in sites] == [
         True
     ] * bool(words)
-    assert words is None or words in found[0]
+    assert words is None or words in sites[0]

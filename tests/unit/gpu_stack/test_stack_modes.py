@@ -188,8 +188,8 @@ def test_what_is_ours_is_roots_and_readable(
     if not host.path(path).exists():
         host.write(path, "")
     host.path(path).chmod(mode)
-    found = [(change["component"], change["from"]) for change in host.plan()["changes"]]
-    assert found == [(component, expected)]
+    changes = [(change["component"], change["from"]) for change in host.plan()["changes"]]
+    assert changes == [(component, expected)]
 
 
 def test_a_compiler_tool_that_was_taken_out_of_its_package_is_looked_at(host: Host) -> None:

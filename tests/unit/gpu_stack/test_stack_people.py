@@ -106,12 +106,12 @@ def host(root: Path, *, utmp: bytes = b"", loginctl: bool = True) -> Context:
 
 
 def test_those_who_sit_there_are_seen_and_who_asks_is_not(tmp_path: Path) -> None:
-    found = people.users(host(tmp_path), pid=950, now=1000.0 + 7200)
-    assert found == [
+    logins = people.users(host(tmp_path), pid=950, now=1000.0 + 7200)
+    assert logins == [
         {"user": "bob", "at": ":0", "from": None, "idle": None},
         {"user": "ada", "at": "pts/0", "from": "192.0.2.7", "idle": 7200},
     ]
-    assert [people.words(login) for login in found] == [
+    assert [people.words(login) for login in logins] == [
         "bob on :0",
         "ada on pts/0 from 192.0.2.7, idle for 2 h",
     ]
@@ -127,9 +127,9 @@ def test_utmp_tells_of_what_logind_does_not_know(tmp_path: Path) -> None:
         + record(7, 900, "pts/1", "ada")
         + b"cut"
     )
-    found = people.users(host(tmp_path, utmp=utmp), pid=950)
-    assert [login["at"] for login in found] == [":0", "pts/0", "pts/9"]
-    assert found[2]["from"] == "tmux(700).%0"
+    logins = people.users(host(tmp_path, utmp=utmp), pid=950)
+    assert [login["at"] for login in logins] == [":0", "pts/0", "pts/9"]
+    assert logins[2]["from"] == "tmux(700).%0"
 
 
 def test_without_logind_there_is_utmp(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ COMPONENTS = ["cuda", "cudnn", "gpu_env", "tensorflow"]
 
 def bare() -> dict[str, Any]:
     """What is found on a host that has nothing."""
-    found = made.bare()
+    facts = made.bare()
     # These tests are about the components; what a receipt changes has tests of its own below.
-    found["receipt"] = {"lock_digest": made.LOCK["digest"]}
-    return found
+    facts["receipt"] = {"lock_digest": made.LOCK["digest"]}
+    return facts
 
 
 def shuffled(value: Any, random_order: random.Random) -> Any:
@@ -43,19 +43,19 @@ def plan(
 
 @given(st.randoms(use_true_random=False))
 def test_the_order_of_keys_does_not_matter(random_order: random.Random) -> None:
-    found = bare()
+    facts = bare()
     other = gpu_stack.plan.plan(
-        shuffled(made.LOCK, random_order), made.WISH, {}, shuffled(found, random_order), ["all"], []
+        shuffled(made.LOCK, random_order), made.WISH, {}, shuffled(facts, random_order), ["all"], []
     )
-    assert other == plan(found)
+    assert other == plan(facts)
 
 
 def test_the_plan_changes_none_of_its_arguments() -> None:
-    found = bare()
-    before = copy.deepcopy(found)
+    facts = bare()
+    before = copy.deepcopy(facts)
     lock = copy.deepcopy(made.LOCK)
-    gpu_stack.plan.plan(lock, made.WISH, {}, found, ["cuda"], [])
-    assert (found, lock) == (before, made.LOCK)
+    gpu_stack.plan.plan(lock, made.WISH, {}, facts, ["cuda"], [])
+    assert (facts, lock) == (before, made.LOCK)
 
 
 names = st.sampled_from([*COMPONENTS, "all", "always", "tagged", "untagged", "verify", "other"])
@@ -95,9 +95,9 @@ def test_tags_select_as_ansible_does(only: list[str], skip: list[str], expected:
 
 
 def test_a_host_without_a_row_is_told_what_the_lock_has() -> None:
-    found = bare()
-    found["platform"]["release"] = "12"
-    result = plan(found)
+    facts = bare()
+    facts["platform"]["release"] = "12"
+    result = plan(facts)
     assert result["changes"] == []
     assert result["stack"] is None
     [blocker] = result["blockers"]

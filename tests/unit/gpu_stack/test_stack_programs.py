@@ -30,10 +30,10 @@ def test_both_outputs_and_the_exit_code_are_reported() -> None:
 
 @pytest.mark.usefixtures("way")
 def test_no_output_is_too_long() -> None:
-    found = run_program(
+    result = run_program(
         ["/bin/sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x | tee /dev/stderr"]
     )
-    assert (found.rc, len(found.out), len(found.err)) == (0, 300000, 300000)
+    assert (result.rc, len(result.out), len(result.err)) == (0, 300000, 300000)
 
 
 @pytest.mark.usefixtures("way")
@@ -42,8 +42,8 @@ def test_a_program_is_found_and_gets_the_fixed_environment_and_no_input(
 ) -> None:
     monkeypatch.setenv("LANG", "de_DE.UTF-8")
     monkeypatch.setenv("PATH", "/nonexistent")
-    found = run_program(["sh", "-c", 'echo "$LC_ALL $LANG $PATH"; cat'])
-    assert found.out == "C  /usr/sbin:/usr/bin:/sbin:/bin\n"
+    result = run_program(["sh", "-c", 'echo "$LC_ALL $LANG $PATH"; cat'])
+    assert result.out == "C  /usr/sbin:/usr/bin:/sbin:/bin\n"
 
 
 @pytest.mark.usefixtures("way")
@@ -62,8 +62,8 @@ def test_a_program_that_hangs_is_given_up_with_what_it_started(tmp_path: Path) -
     """nvidia-smi on a hung driver held plan, run and doctor for ever."""
     note = tmp_path / "pid"
     script = f"trap '' TERM; sleep 600 & echo $! > {note}; echo before; wait"
-    found = run_program(["/bin/sh", "-c", script], patience=1.0)
-    assert (found.rc, found.err) == (124, "/bin/sh did not answer within 1 s")
+    result = run_program(["/bin/sh", "-c", script], patience=1.0)
+    assert (result.rc, result.err) == (124, "/bin/sh did not answer within 1 s")
     child = Path("/proc") / note.read_text().strip() / "stat"
     for _ in range(100):
         if not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z":
@@ -79,9 +79,9 @@ def test_a_program_that_cannot_be_killed_is_left_behind(monkeypatch: pytest.Monk
     killed: list[int] = []
     monkeypatch.setattr("gpu_stack.host.context._kill", killed.append)
     monkeypatch.setattr("gpu_stack.host.regular.signal.SIGKILL", 0)
-    found = run_program(["/bin/sleep", "600"], patience=0.2)
+    result = run_program(["/bin/sleep", "600"], patience=0.2)
     monkeypatch.undo()
-    assert found.rc == 124
+    assert result.rc == 124
     os.kill(killed[0], signal.SIGKILL)
     os.waitpid(killed[0], 0)
 
@@ -89,8 +89,8 @@ def test_a_program_that_cannot_be_killed_is_left_behind(monkeypatch: pytest.Monk
 @pytest.mark.usefixtures("way")
 def test_a_program_gets_the_signals_that_we_had() -> None:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    found = run_program(["/bin/grep", "^SigBlk", "/proc/self/status"])
-    assert found.out.split()[1] == "0" * 16
+    result = run_program(["/bin/grep", "^SigBlk", "/proc/self/status"])
+    assert result.out.split()[1] == "0" * 16
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 

@@ -146,10 +146,10 @@ def environments(stack: dict[str, Any], **options: str) -> dict[str, dict[str, s
 
 
 def test_xla_is_told_where_libdevice_is() -> None:
-    found = environments(STACK)
+    variables = environments(STACK)
     for program in (DEVICES, COMPUTE):
-        assert found[program]["XLA_FLAGS"] == "--xla_gpu_cuda_data_dir=/usr/lib/cuda"
-    assert found[FIT]["CUDA_VISIBLE_DEVICES"] == "-1"
+        assert variables[program]["XLA_FLAGS"] == "--xla_gpu_cuda_data_dir=/usr/lib/cuda"
+    assert variables[FIT]["CUDA_VISIBLE_DEVICES"] == "-1"
 
 
 def test_cuda_of_wheels_has_no_such_directory_and_no_compiler(
@@ -158,8 +158,8 @@ def test_cuda_of_wheels_has_no_such_directory_and_no_compiler(
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     wheels = {name: part for name, part in STACK.items() if name != "cuda"}
     wheels["gpu_env"] = {"path": [], "xla_cuda_data_dir": ""}
-    found = environments(wheels)
-    assert "XLA_FLAGS" not in found[DEVICES]
-    assert "--version" not in found
-    found = environments(wheels, gpu_env_xla_cuda_data_dir="/opt/cuda")
-    assert found[DEVICES]["XLA_FLAGS"] == "--xla_gpu_cuda_data_dir=/opt/cuda"
+    variables = environments(wheels)
+    assert "XLA_FLAGS" not in variables[DEVICES]
+    assert "--version" not in variables
+    variables = environments(wheels, gpu_env_xla_cuda_data_dir="/opt/cuda")
+    assert variables[DEVICES]["XLA_FLAGS"] == "--xla_gpu_cuda_data_dir=/opt/cuda"

@@ -35,11 +35,11 @@ def test_a_fifo_in_place_of_a_users_bashrc_hangs_no_look(tmp_path: Path) -> None
     (tmp_path / "home/ada").mkdir(parents=True)
     os.mkfifo(tmp_path / "home/ada/.bashrc")
     context = Context(root=str(tmp_path), options={"gpu_env_bashrc_users": ["ada"]})
-    found = gpu_env.look(context)
-    assert found["bashrc"] == {"ada": None}
-    assert found["left"] == {"ada": "it is not a regular file"}
+    seen = gpu_env.look(context)
+    assert seen["bashrc"] == {"ada": None}
+    assert seen["left"] == {"ada": "it is not a regular file"}
     assert removal.remains(context, []) == []
-    changes = gpu_env.differ({"gpu_env": {}}, found, {"gpu_env_bashrc_users": ["ada"]})
+    changes = gpu_env.differ({"gpu_env": {}}, seen, {"gpu_env_bashrc_users": ["ada"]})
     assert "~ada/.bashrc" not in [change["item"] for change in changes]
 
 
@@ -52,10 +52,10 @@ def test_a_fifo_named_like_an_archive_hangs_no_doctor(tmp_path: Path) -> None:
 
 def test_a_user_who_is_not_there_is_a_change_that_preflight_stops(tmp_path: Path) -> None:
     options = {"gpu_env_bashrc_users": ["ada"]}
-    found = gpu_env.look(Context(root=str(tmp_path), options=options))
-    assert found["left"] == {"ada": gpu_env.NO_USER}
+    seen = gpu_env.look(Context(root=str(tmp_path), options=options))
+    assert seen["left"] == {"ada": gpu_env.NO_USER}
     assert "~ada/.bashrc" in [
-        change["item"] for change in gpu_env.differ({"gpu_env": {}}, found, options)
+        change["item"] for change in gpu_env.differ({"gpu_env": {}}, seen, options)
     ]
 
 

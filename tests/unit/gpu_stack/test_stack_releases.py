@@ -118,9 +118,9 @@ def test_a_disk_that_will_do_for_one_release_is_too_small_for_another(
 
 
 def test_the_cuda_that_does_not_know_a_gpu_is_the_locks() -> None:
-    found = {"gpus": [{"device": "0x2330"}]}
+    facts = {"gpus": [{"device": "0x2330"}]}
     row = {"tensorflow": {"version": "2.4.4"}, "cuda": {"release": "11.0"}}
-    ((message, _hint),) = tensorflow_rules.gpu_translated(found, [], {}, row)
+    ((message, _hint),) = tensorflow_rules.gpu_translated(facts, [], {}, row)
     assert "of CUDA 11.0 do not know it" in message
 
 
@@ -158,9 +158,9 @@ def cudnn_host(root: Path, library: str) -> Any:
 
 def test_cudnn_of_8_3_or_later_is_found_in_lib(tmp_path: Path) -> None:
     here, context = cudnn_host(tmp_path, "lib")
-    found = cudnn.look(context)
-    assert found["version"] == "8.7.0"
-    assert cudnn.differ({"cudnn": CUDNN_ROW}, found, {}) == []
+    seen = cudnn.look(context)
+    assert seen["version"] == "8.7.0"
+    assert cudnn.differ({"cudnn": CUDNN_ROW}, seen, {}) == []
     # what a role for the older layout would have written
     here.write(cudnn.LOADER_FILE, "/opt/nvidia/cudnn/current/lib64\n")
     (change,) = cudnn.differ({"cudnn": CUDNN_ROW}, cudnn.look(context), {})

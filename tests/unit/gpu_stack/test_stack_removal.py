@@ -169,9 +169,9 @@ def test_the_daemons_drop_in_goes_with_the_driver_and_one_of_somebodys_stays(hos
     theirs = str(Path(persistence.CONDITION).parent / "mine.conf")
     host.write(theirs, "[Service]\nNice=5\n")
     host.write(persistence.CONDITION, persistence.CONDITION_TEXT)
-    found = removal.look(Context(root=str(host.root)), "nvidia_driver", None)
-    assert [persistence.CONDITION, "present"] in found
-    assert [theirs, "present"] not in found
+    seen = removal.look(Context(root=str(host.root)), "nvidia_driver", None)
+    assert [persistence.CONDITION, "present"] in seen
+    assert [theirs, "present"] not in seen
 
 
 def test_the_daemons_unit_goes_where_the_role_wrote_it(host: Host) -> None:
@@ -206,9 +206,9 @@ def test_nvidias_trees_and_what_was_written_for_them_are_ours_by_their_marks(hos
     host.write("/usr/local/cuda-11.8/bin/nvcc", "")
     for path in paths:
         host.write(path, "")
-    found = removal.look(Context(root=host.root), "cuda", None)
-    assert all([path, "present"] in found for path in paths)
-    assert not any("11.8" in item for item, _ in found)
+    seen = removal.look(Context(root=host.root), "cuda", None)
+    assert all([path, "present"] in seen for path in paths)
+    assert not any("11.8" in item for item, _ in seen)
 
 
 # what forbids it
@@ -316,29 +316,29 @@ def test_the_driver_stays_outside_the_window_and_under_people() -> None:
     row = {"nvidia_driver": DRIVER}
     options = {"gpu_maintenance_window": "Mon 08:00-09:00"}
     shell = {"user": "bob", "at": "pts/3", "from": "192.0.2.7", "idle": 7300}
-    found = disturbed("470.256.02", users=[shell], clock=[5, 60])
-    blockers = removal.blockers(found, changes, options, row, ["nvidia_driver"])
+    facts = disturbed("470.256.02", users=[shell], clock=[5, 60])
+    blockers = removal.blockers(facts, changes, options, row, ["nvidia_driver"])
     assert [entry["id"] for entry in blockers] == ["maintenance-window", "logged-in"]
     assert all("taken away" in reason["message"] for reason in blockers)
     assert removal.blockers(disturbed(users=[shell]), changes, {}, row, ["nvidia_driver"]) == []
 
 
 def test_the_driver_stays_while_a_gpu_process_runs() -> None:
-    found = disturbed(processes=[JOB])
+    facts = disturbed(processes=[JOB])
     changes = removal.differ("nvidia_driver", [["libcuda1", "470.256.02-2"]])
     row = {"nvidia_driver": DRIVER}
-    (blocker,) = removal.blockers(found, changes, {}, row, ["nvidia_driver"])
+    (blocker,) = removal.blockers(facts, changes, {}, row, ["nvidia_driver"])
     assert blocker["id"] == "gpu-processes"
     assert "taken away under them: pid 4711 of alice: python train.py" in blocker["message"]
     # A file of ours can go while it runs.
     pins = removal.differ("nvidia_driver", [["/etc/apt/preferences.d/x", "present"]])
-    assert removal.blockers(found, pins, {}, row, ["nvidia_driver"]) == []
+    assert removal.blockers(facts, pins, {}, row, ["nvidia_driver"]) == []
     # With a time to wait the role waits, before it touches anything.
     waits = {"nvidia_driver_wait_for_gpu_processes": 600}
-    assert removal.blockers(found, changes, waits, row, ["nvidia_driver"]) == []
+    assert removal.blockers(facts, changes, waits, row, ["nvidia_driver"]) == []
 
 
 def test_a_module_that_stays_is_reported() -> None:
-    found = {"state": {"nvidia_driver": {"loaded": "470.256.02"}}}
-    (notice,) = removal.notices(found, {}, ["nvidia_driver"])
+    facts = {"state": {"nvidia_driver": {"loaded": "470.256.02"}}}
+    (notice,) = removal.notices(facts, {}, ["nvidia_driver"])
     assert notice["message"] == "the loaded kernel module stays until the host is rebooted"

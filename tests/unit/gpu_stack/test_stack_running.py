@@ -30,11 +30,11 @@ def held(root: Path, content: str, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
         yield
 
 
-def says(root: Path, found: dict[str, Any], later: float) -> threading.Timer:
+def says(root: Path, answer: dict[str, Any], later: float) -> threading.Timer:
     """The lock's holder says this after so many seconds, all of it at once."""
     path = root / running.PATH.lstrip("/")
     new = path.with_suffix(".new")
-    new.write_text(json.dumps(found))
+    new.write_text(json.dumps(answer))
     new.chmod(0o600)
     timer = threading.Timer(later, new.replace, [path])
     timer.start()
@@ -103,9 +103,9 @@ def test_a_run_that_is_cut_off_while_one_looks_is_seen(tmp_path: Path) -> None:
     """Its holder needs a moment to say so."""
     with held(tmp_path, json.dumps(ADA)):
         later = says(tmp_path, {**ADA, "ended": True}, 0.3)
-        found = running.look(Context(root=str(tmp_path)), None, patience=60.0)
+        seen = running.look(Context(root=str(tmp_path)), None, patience=60.0)
         later.join()
-    assert found == {**ADA, "ended": True}
+    assert seen == {**ADA, "ended": True}
 
 
 @pytest.mark.parametrize("later", [{"silent": True}, {"ended": True}, {}])
@@ -115,9 +115,9 @@ def test_a_run_that_is_quiet_is_waited_for_until_it_is_sure(
     """The network was cut and is back, and somebody runs again: the holder is still in doubt."""
     with held(tmp_path, json.dumps({**ADA, "quiet": True})):
         change = says(tmp_path, {**ADA, **later}, 0.6)
-        found = running.look(Context(root=str(tmp_path)), None, patience=0.1, doubt=60.0)
+        seen = running.look(Context(root=str(tmp_path)), None, patience=0.1, doubt=60.0)
         change.join()
-    assert found == {**ADA, **later}
+    assert seen == {**ADA, **later}
 
 
 def test_doubt_has_an_end(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ def test_a_cluster_that_is_no_longer_wished_goes(host: Host) -> None:
 
 def test_a_bare_host_gets_its_packages_and_the_cluster(tmp_path: Path) -> None:
     bare = Context(root=str(tmp_path), options=OPTIONS, runner=Answers())
-    found = slurm.differ({}, slurm.look(bare), OPTIONS)
-    items = [change["item"] for change in found]
+    changes = slurm.differ({}, slurm.look(bare), OPTIONS)
+    items = [change["item"] for change in changes]
     assert items == ["munge", "openssl", "slurm-client", "slurmd", "slurmctld", "cluster gpu"]
     accounts = {**OPTIONS, "slurm_accounting": True}
     bare = Context(root=str(tmp_path), options=accounts, runner=Answers())
@@ -74,15 +74,15 @@ def test_a_key_that_others_can_read_is_named(host: Host) -> None:
 
 def test_services_that_do_not_run_are_named(host: Host) -> None:
     host.remove(f"{current.WANTS}/munge.service")
-    found = plan(host, systemctl="active\nfailed")
-    assert found == [
+    changes = plan(host, systemctl="active\nfailed")
+    assert changes == [
         ("slurmd.service", "not running", "running", "no job gets here"),
         ("munge.service", "not enabled", "enabled", "it would end with a reboot"),
     ]
 
 
 def test_a_service_that_a_killed_run_has_not_restarted_is_named(host: Host) -> None:
-    slurm_host.noted(host, part=PART, unread=["munge", "slurmctld"])
+    noted(host, part=PART, unread=["munge", "slurmctld"])
     assert plan(host) == [
         ("munge.service", "as before", "restarted", "a run was cut off before that")
     ]
@@ -165,8 +165,8 @@ def test_gpus_that_are_not_slurms_are_closed_to_its_jobs(host: Host) -> None:
 def test_a_gpu_that_jobs_can_open_though_it_is_closed_is_planned(host: Host) -> None:
     seen = slurm.look(context(host, NODE))
     seen["open"] = ["/dev/nvidia0"]
-    found = [(change["item"], change["from"]) for change in slurm.differ({}, seen, NODE)]
-    assert found == [("slurmd.service", "jobs can open /dev/nvidia0")]
+    changes = [(change["item"], change["from"]) for change in slurm.differ({}, seen, NODE)]
+    assert changes == [("slurmd.service", "jobs can open /dev/nvidia0")]
 
 
 def test_a_gpu_that_is_lost_is_not_made_up_for_with_one_that_is_not_slurms(host: Host) -> None:

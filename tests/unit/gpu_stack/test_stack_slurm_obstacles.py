@@ -61,10 +61,10 @@ def test_an_error_of_munge_is_said() -> None:
 
 def test_jobs_are_reported_by_who_and_where() -> None:
     lines = "7|ada|gpu|gpu02|RUNNING\nno line\n8|bob|gpu|gpu[01-02]|RUNNING\n"
-    found, unknown = jobs.at_work(lambda _argv: Result(0, lines, ""), "gpu02")
+    running, unknown = jobs.at_work(lambda _argv: Result(0, lines, ""), "gpu02")
     assert unknown == ""
-    assert jobs.words(found) == "job 7 of ada on gpu02, job 8 of bob on gpu[01-02]"
-    assert jobs.words(found * 3).endswith(" and 2 more")
+    assert jobs.words(running) == "job 7 of ada on gpu02, job 8 of bob on gpu[01-02]"
+    assert jobs.words(running * 3).endswith(" and 2 more")
     assert jobs.at_work(lambda _argv: Result(1, "", "no answer"))[1] == "no answer"
 
 
@@ -152,8 +152,8 @@ def test_slurm_can_not_go_under_a_job(host: Host) -> None:
 def test_faults_of_the_inventory_are_the_preflights(host: Host) -> None:
     options = {**NODE, "slurm_host": {**NODE["slurm_host"], "faults": ["gpu09 is not there"]},
                "slurm_max_time": "x"}  # fmt: skip
-    found = plan(host, options)
-    assert [change[0] for change in found] == ["cluster gpu"]
+    changes = plan(host, options)
+    assert [change[0] for change in changes] == ["cluster gpu"]
     faults = obstacles.survey(context(host, options), {"platform": {}})["faults"]
     assert faults[1] == "gpu09 is not there"
     assert faults[0].startswith("slurm_max_time: 'x' is no time")

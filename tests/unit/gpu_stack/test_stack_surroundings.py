@@ -84,13 +84,13 @@ def test_a_tensorflow_in_the_systems_python_and_keys_for_all_are_seen(tmp_path: 
         f"{place}/tensorflow_estimator-2.9.0.dist-info/METADATA": "",
         "/etc/apt/trusted.gpg": "k",
     }
-    found = look(host(tmp_path, files))
-    assert found["trusted_gpg"] is True
+    seen = look(host(tmp_path, files))
+    assert seen["trusted_gpg"] is True
     versions = ("2.9.1", "2.5.0", "2.4.0", "2.11.0")
     expected = [*(f"{version} in {place}" for version in versions), f"2.6.0 in {older}"]
-    assert found["system_tensorflow"] == expected
-    found["preflight"] = {"system_tensorflow": expected[:2]}
-    ((message, _hint),) = surroundings.hidden_tensorflow(found, [], {}, {})
+    assert seen["system_tensorflow"] == expected
+    seen["preflight"] = {"system_tensorflow": expected[:2]}
+    ((message, _hint),) = surroundings.hidden_tensorflow(seen, [], {}, {})
     assert f"(2.9.1 in {place}, 2.5.0 in {place})" in message
 
 

@@ -107,8 +107,8 @@ def test_a_group_that_may_write_is_named(host: Host, monkeypatch: pytest.MonkeyP
         self.groups = (-1,)
 
     monkeypatch.setattr(venv_trust.Owner, "__init__", another)
-    found = host.items()
-    assert found == [("tensorflow", SHORT, f"writable for group {place.stat().st_gid}")]
+    items = host.items()
+    assert items == [("tensorflow", SHORT, f"writable for group {place.stat().st_gid}")]
 
 
 def test_another_owner_of_everything_is_one_item(
@@ -122,12 +122,12 @@ def test_another_owner_of_everything_is_one_item(
         self.uid += 1
 
     monkeypatch.setattr(venv_trust.Owner, "__init__", another)
-    found = {item: old for _component, item, old in host.items()}
-    reason = found["import path"]
+    former = {item: old for _component, item, old in host.items()}
+    reason = former["import path"]
     assert reason is not None
     assert f"entries: owned by user {os.getuid()}" in reason
-    assert "/opt/tensorflow" in found
-    assert "/opt/tensorflow/current" in found
+    assert "/opt/tensorflow" in former
+    assert "/opt/tensorflow/current" in former
 
 
 def test_what_lies_deep_in_a_wheel_is_left_to_a_deep_look(host: Host) -> None:
@@ -170,9 +170,9 @@ def test_a_link_to_another_disk_is_as_good(host: Host) -> None:
 def test_a_link_is_not_trusted_where_others_may_write(host: Host, place: str) -> None:
     moved(host)
     loosen(place)(host)
-    found = host.plan()
-    assert [blocker["id"] for blocker in found["blockers"]] == ["venv-parents"]
-    assert found["blockers"][0]["message"].startswith(place + " is writable for all")
+    result = host.plan()
+    assert [blocker["id"] for blocker in result["blockers"]] == ["venv-parents"]
+    assert result["blockers"][0]["message"].startswith(place + " is writable for all")
 
 
 def test_links_in_a_circle_end(host: Host) -> None:
@@ -330,9 +330,9 @@ def test_who_uses_which_environment(host: Host) -> None:
     host.write("/proc/80/maps", f"7f00 {VENV}/lib/x.so\n")
     first = {"pid": 78, "user": None, "command": "python3"}
     second = {"pid": 80, "user": None, "command": ""}
-    found = venv_use.using(Context(root=str(host.root)), places)
-    assert found == {"a": [first], "b": [first, second]}
-    assert list(found) == ["a", "b"]
+    users = venv_use.using(Context(root=str(host.root)), places)
+    assert users == {"a": [first], "b": [first, second]}
+    assert list(users) == ["a", "b"]
 
 
 def test_users_are_named_once_each_in_order_of_their_numbers_and_never_this_process(
@@ -347,8 +347,8 @@ def test_users_are_named_once_each_in_order_of_their_numbers_and_never_this_proc
         host.write(f"/proc/{pid}/comm", f"job{pid % 7}\n")
     host.write("/proc/77/maps", "7f00 /opt/tensorflow/gone/lib/x.so\n")
     venvs = (VENV, "/opt/tensorflow/mine", "/opt/tensorflow/gone")
-    found = venv_use.names_of_users(Context(root=str(host.root)), venvs)
-    assert found == [f"pid {pid} (job{pid % 7})" for pid in jobs]
+    users = venv_use.names_of_users(Context(root=str(host.root)), venvs)
+    assert users == [f"pid {pid} (job{pid % 7})" for pid in jobs]
 
 
 def test_a_process_that_ends_meanwhile_uses_nothing(
@@ -431,9 +431,9 @@ def test_an_environment_that_cant_be_read_has_nothing_to_name(host: Host) -> Non
 def test_the_rules_name_environments_in_order_and_are_silent_where_nobody_looked() -> None:
     person = {"pid": 7, "user": "ada", "command": "python"}
     use = {"kind": "anew", "more": ["x"], "using": [person], "kept": "/x.save"}
-    found = {"state": {}, "preflight": {"venvs": {"b": use, "a": use}}}
+    facts = {"state": {}, "preflight": {"venvs": {"b": use, "a": use}}}
     for rule in (venv_use.in_use, venv_use.kept):
-        first, second = rule(found, [], {}, {})
+        first, second = rule(facts, [], {}, {})
         assert "environment a" in first[0]
         assert "environment b" in second[0]
         assert rule({"preflight": {}}, [], {}, {}) == []

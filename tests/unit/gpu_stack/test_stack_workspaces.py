@@ -109,9 +109,9 @@ def host(tmp_path: Path) -> Docked:
 
 
 def changes(host: Host, **options: Any) -> list[tuple[str, str | None, str | None, str]]:
-    found = host.plan(options={**OPTIONS, **options})["changes"]
-    assert {change["component"] for change in found} <= {workspaces.NAME}
-    return [(change["item"], change["from"], change["to"], change["reason"]) for change in found]
+    planned = host.plan(options={**OPTIONS, **options})["changes"]
+    assert {change["component"] for change in planned} <= {workspaces.NAME}
+    return [(change["item"], change["from"], change["to"], change["reason"]) for change in planned]
 
 
 def test_a_host_without_people_is_asked_nothing(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_as_wished_there_is_nothing_to_do(host: Docked) -> None:
 def test_a_wish_is_named_person_by_person(tmp_path: Path) -> None:
     host = made.make(tmp_path)
     host.write("/proc/meminfo", "MemTotal: 8000000 kB\n")
-    found = changes(host)
-    assert [change[:3] for change in found] == [
+    planned = changes(host)
+    assert [change[:3] for change in planned] == [
         ("/etc/systemd/system/gpu-workspace-port@.service", "absent", "as shipped"),
         ("/etc/systemd/system/gpu-workspace-port@.socket", "absent", "as shipped"),
         ("/etc/systemd/system/gpu-workspace@.service", "absent", "as shipped"),
@@ -226,8 +226,8 @@ def test_what_differs_is_named_with_its_reason(
     ],
 )
 def test_what_all_have_concerns_all(host: Docked, option: str, value: str, word: str) -> None:
-    found = changes(host, **{option: value})
-    assert [(change[0], change[3]) for change in found] == [
+    planned = changes(host, **{option: value})
+    assert [(change[0], change[3]) for change in planned] == [
         ("workspace ada", f"changed: {word}"),
         ("workspace bob", f"changed: {word}"),
     ]
@@ -295,8 +295,8 @@ def test_a_docker_that_does_not_answer_is_a_blocker(host: Docked) -> None:
 def in_the_way(host: Docked, *people: dict[str, Any]) -> dict[str, Any]:
     options = {**OPTIONS, "gpu_workspaces": list(people)}
     context = Context(root=str(host.root), options=options, runner=host.run)
-    found = {**workspaces.look(context), "running": host.runs, "files": {}}
-    return obstacles.stands_in_the_way(context, workspaces.differ({}, found, options))  # type: ignore[no-any-return]
+    seen = {**workspaces.look(context), "running": host.runs, "files": {}}
+    return obstacles.stands_in_the_way(context, workspaces.differ({}, seen, options))  # type: ignore[no-any-return]
 
 
 def test_a_port_that_something_else_has_is_seen(host: Docked) -> None:
@@ -324,8 +324,8 @@ def test_who_has_something_open_is_asked_of_those_who_are_concerned(
 
     monkeypatch.setattr(obstacles, "opened", opened)
     host.write("/proc/meminfo", "MemTotal:       2048 kB\nMemFree: 1 kB\n")
-    found = in_the_way(host, {**ADA, "memory": "3g"}, BOB)
-    assert found == {
+    blockers = in_the_way(host, {**ADA, "memory": "3g"}, BOB)
+    assert blockers == {
         "docker": True,
         "ports": [],
         "memory": 2 << 20,
@@ -444,17 +444,17 @@ def test_homes_of_the_former_default_are_named_with_their_root(
     host.accounts = ("alice:x:1000:1000::/home/alice:/bin/bash",)
     at_home(monkeypatch, ada="1000:1000", bob="1000:1000")
     bob = {**BOB, "volumes": [{"path": "/data", "writable": True}]}
-    found = changes(host, gpu_workspaces=[ADA, bob])
+    planned = changes(host, gpu_workspaces=[ADA, bob])
     expected = "all in it that is of 1000:1000 gets its person's own; on the host that is alice"
-    assert [(change[0], change[1], change[2]) for change in found] == [
+    assert [(change[0], change[1], change[2]) for change in planned] == [
         (HOMES, f"mode 0755 of uid {host.path(HOMES).stat().st_uid}", "mode 0700 of root"),
         ("workspace ada", "other settings", "as wished"),
         (f"home {HOMES}/ada", "1000:1000", "a uid of its own"),
         ("workspace bob", "other settings", "as wished"),
         (f"home {HOMES}/bob", "1000:1000", "a uid of its own"),
     ]
-    assert found[1][3] == "changed: ports, user"
-    assert [found[2][3], found[4][3]] == [
+    assert planned[1][3] == "changed: ports, user"
+    assert [planned[2][3], planned[4][3]] == [
         expected, expected + "; writable volumes keep their owner: /data",
     ]  # fmt: skip
 
@@ -501,8 +501,8 @@ def test_a_uid_of_the_hosts_is_refused(
     assert reasons == [] if why is None else why in reasons[0]
     # It is seen without any other change, too.
     host.give(ada)
-    found = changes(host, gpu_workspaces=[ada, BOB])
-    assert [change[0] for change in found] == ([] if why is None else ["workspace ada"])
+    planned = changes(host, gpu_workspaces=[ada, BOB])
+    assert [change[0] for change in planned] == ([] if why is None else ["workspace ada"])
 
 
 @pytest.mark.parametrize(

@@ -40,12 +40,12 @@ class Pod:
     """A pod of the Job: the files of its ConfigMap in a folder, and its environment."""
 
     def __init__(self, folder: Path, known: str = "", **changes: Any) -> None:
-        found = manifests(name="train", data=SCRIPT.encode(), **changes)
-        for name, text in found["ConfigMap"]["data"].items():
+        by_kind = manifests(name="train", data=SCRIPT.encode(), **changes)
+        for name, text in by_kind["ConfigMap"]["data"].items():
             (folder / name).write_text(text, encoding="utf-8")
         (folder / "sitecustomize.py").write_text(STAND_IN, encoding="utf-8")
         self.folder = folder
-        (container,) = found["Job"]["spec"]["template"]["spec"]["containers"]
+        (container,) = by_kind["Job"]["spec"]["template"]["spec"]["containers"]
         self.command = [
             word.replace("/training/", f"{folder}/") for word in container["command"]
         ] + container.get("args", [])

@@ -83,8 +83,8 @@ def test_the_driver_and_the_toolkit_are_the_hosts() -> None:
 
 
 def test_pods_land_on_hosts_of_the_stack_and_ask_for_their_gpus() -> None:
-    found = manifests(gpus=4, workers=2)
-    job, replica = found["Job"], found["TFJob"]["spec"]["tfReplicaSpecs"]["Worker"]
+    by_kind = manifests(gpus=4, workers=2)
+    job, replica = by_kind["Job"], by_kind["TFJob"]["spec"]["tfReplicaSpecs"]["Worker"]
     for template in (job["spec"]["template"], replica["template"]):
         pod = template["spec"]
         assert pod["nodeSelector"] == {kubernetes.LABEL: label(locked.STACK)}
@@ -99,14 +99,14 @@ def test_pods_land_on_hosts_of_the_stack_and_ask_for_their_gpus() -> None:
 
 
 def test_the_service_gives_the_pods_of_the_job_their_names() -> None:
-    found = manifests()
-    service, job = found["Service"], found["Job"]
+    by_kind = manifests()
+    service, job = by_kind["Service"], by_kind["Job"]
     pod = job["spec"]["template"]
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
     assert service["metadata"]["name"] == pod["spec"]["subdomain"]
     # Not the pods of a TFJob of the same name.
-    others = found["TFJob"]["spec"]["tfReplicaSpecs"]["Worker"]["template"]["metadata"]["labels"]
+    others = by_kind["TFJob"]["spec"]["tfReplicaSpecs"]["Worker"]["template"]["metadata"]["labels"]
     assert not service["spec"]["selector"].items() <= others.items()
 
 
@@ -142,9 +142,9 @@ def test_the_label_of_a_long_name_is_one_and_says_which() -> None:
 
 
 def test_a_tensorflow_beside_runs_on_hosts_of_the_first_one() -> None:
-    found = kubernetes.choose(beside(), WHEELS, where="lock.yml")
-    assert (found.name, found.hosts) == (WHEELS, FIRST)
-    files = kubernetes.for_cluster(beside(), load(), found)
+    chosen = kubernetes.choose(beside(), WHEELS, where="lock.yml")
+    assert (chosen.name, chosen.hosts) == (WHEELS, FIRST)
+    files = kubernetes.for_cluster(beside(), load(), chosen)
     assert b"TENSORFLOW=2.14.1" in files["image/locked/stack.env"]
     # Its CUDA is wheels of its own.
     assert files["image/locked/packages.txt"] == b""

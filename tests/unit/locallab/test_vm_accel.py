@@ -56,9 +56,9 @@ def test_a_device_that_the_user_may_not_open_is_named(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accel.os, "access", lambda *_: False)
-    found = machine.find()
-    assert found.emulated
-    assert "may not open" in found.reason
+    chosen = machine.find()
+    assert chosen.emulated
+    assert "may not open" in chosen.reason
     assert machine.tries == []
 
 
@@ -74,8 +74,8 @@ def test_a_kernel_that_hangs_is_emulation(
 ) -> None:
     monkeypatch.setattr(accel, "LIMIT", 0.2)
     machine.boots("exec sleep 60")
-    found = machine.find()
-    assert found == Acceleration("tcg", "a kernel did not boot under KVM within 0 s")
+    chosen = machine.find()
+    assert chosen == Acceleration("tcg", "a kernel did not boot under KVM within 0 s")
 
 
 def test_what_qemu_said_is_the_reason(machine: Machine) -> None:

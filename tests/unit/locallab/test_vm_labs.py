@@ -123,10 +123,10 @@ def mixed(tmp_path: Path) -> lab.Lab:
 
 
 def test_the_inventory_has_a_port_where_it_is_not_sshs_own(mixed: lab.Lab) -> None:
-    found = mixed.inventory()["gpu"]["hosts"]
-    assert found["gpu01"]["ansible_host"] == "127.0.0.1"
-    assert found["gpu01"]["ansible_port"] == 40022
-    assert "ansible_port" not in found["gpu02"]
+    hosts = mixed.inventory()["gpu"]["hosts"]
+    assert hosts["gpu01"]["ansible_host"] == "127.0.0.1"
+    assert hosts["gpu01"]["ansible_port"] == 40022
+    assert "ansible_port" not in hosts["gpu02"]
 
 
 def test_ssh_finds_each_hosts_key_by_its_port(mixed: lab.Lab) -> None:

@@ -52,9 +52,9 @@ OLDER = receipt("sha256:" + "1" * 64, "2026-11-19T10:00:00Z")
 
 
 def test_receipts_are_reported_newest_first_and_broken_ones_left_out() -> None:
-    found = rollback.parse(printed(NEW, OLDER, "{broken", OLD))
-    assert [state.digest for state in found] == [NOW, FORMER.digest, OLDER["lock_digest"]]
-    assert found[0].words == "cuda 11.2.2, tensorflow 2.9.3"
+    states = rollback.parse(printed(NEW, OLDER, "{broken", OLD))
+    assert [state.digest for state in states] == [NOW, FORMER.digest, OLDER["lock_digest"]]
+    assert states[0].words == "cuda 11.2.2, tensorflow 2.9.3"
 
 
 def test_a_receipt_that_is_nested_without_end_is_left_out() -> None:
@@ -66,8 +66,8 @@ def test_a_state_is_reported_once() -> None:
     """Two receipts of one lock differ in when a repair was made."""
     again = receipt(NOW, "2026-11-18T10:00:00Z")
     without = receipt(NOW, "2026-11-17T10:00:00Z", absent=["cudnn"])
-    found = rollback.parse(printed(NEW, again, without))
-    assert [state.absent for state in found] == [(), ("cudnn",)]
+    states = rollback.parse(printed(NEW, again, without))
+    assert [state.absent for state in states] == [(), ("cudnn",)]
 
 
 @pytest.mark.parametrize(

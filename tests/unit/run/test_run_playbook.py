@@ -35,23 +35,23 @@ def test_every_option_reaches_ansible() -> None:
         vault_password_file=Path("pw"),
         extra_args=["-vvv"],
     )
-    found = arguments(options, "plan")
+    words = arguments(options, "plan")
     expected = (
         "-i lab --check --limit gpu01 --tags cuda,cudnn --skip-tags tensorflow -e a=1"
         " -e @file.yml --ask-become-pass --forks 7 --vault-password-file pw -vvv"
     )
-    assert found == expected.split()
+    assert words == expected.split()
 
 
 def test_verify_asks_for_the_checks_alone() -> None:
-    found = arguments(Options(inventory=["lab"]), "verify")
-    assert found == ["-i", "lab", "--tags", "verify", "-e", "gpu_verify=always"]
+    words = arguments(Options(inventory=["lab"]), "verify")
+    assert words == ["-i", "lab", "--tags", "verify", "-e", "gpu_verify=always"]
 
 
 @pytest.mark.parametrize("mode", ["plan", "apply", "verify"])
 def test_deep_is_the_variable_of_plain_ansible_and_a_users_own_value_wins(mode: Any) -> None:
-    found = arguments(Options(["lab"], deep=True, extra_vars=["gpu_deep=false"]), mode)
-    assert found[-4:] == ["-e", "gpu_deep=true", "-e", "gpu_deep=false"]
+    words = arguments(Options(["lab"], deep=True, extra_vars=["gpu_deep=false"]), mode)
+    assert words[-4:] == ["-e", "gpu_deep=true", "-e", "gpu_deep=false"]
 
 
 def test_verify_with_tags_is_refused() -> None:
@@ -86,8 +86,8 @@ def test_an_inventory_is_found_here_in_the_project_or_as_a_list(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.yml").touch()
-    found = inventory_sources(tree.path, ["mine.yml", "lab", "a,b"])
-    assert found == [str(tmp_path / "mine.yml"), str(tree.path / "lab"), "a,b"]
+    words = inventory_sources(tree.path, ["mine.yml", "lab", "a,b"])
+    assert words == [str(tmp_path / "mine.yml"), str(tree.path / "lab"), "a,b"]
 
 
 def test_a_machine_without_ansible_says_how_to_get_it(

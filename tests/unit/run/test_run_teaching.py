@@ -92,8 +92,8 @@ def test_hosts_judge_each_other_and_a_suspect_is_tried_again(project: Path) -> N
     assert "    because: measured twice: 9 and 9.5 TFLOP/s" in output.splitlines()
     assert output.splitlines()[0].startswith("gpu01: ok: ")
     assert [asked(project, name) for name in NUMBERS] == [1, 2, 1]
-    found = rate(project, "gpu02")
-    assert (found["state"], found["threshold"]["source"]) == ("degraded", "fleet")
+    finding = rate(project, "gpu02")
+    assert (finding["state"], finding["threshold"]["source"]) == ("degraded", "fleet")
     assert report(project)["hosts"]["gpu02"]["acceptance"]["driver"] == "550.163.01"
     assert rate(project, "gpu01")["state"] == "ok"
     status = {name: entry["status"] for name, entry in report(project)["hosts"].items()}
@@ -103,9 +103,9 @@ def test_hosts_judge_each_other_and_a_suspect_is_tried_again(project: Path) -> N
 def test_a_card_that_is_fast_the_second_time_is_not_accused(project: Path) -> None:
     code, output = examined.ask(project, "accept", says=answers(gpu01=14, gpu02=[9, 14], gpu03=14))
     assert (code, len(output.splitlines())) == (0, 3)
-    found = rate(project, "gpu02")
-    assert (found["state"], found["figure"]["value"]) == ("ok", 14)
-    assert found["evidence"] == ["measured twice: 9 and 14 TFLOP/s"]
+    finding = rate(project, "gpu02")
+    assert (finding["state"], finding["figure"]["value"]) == ("ok", 14)
+    assert finding["evidence"] == ["measured twice: 9 and 14 TFLOP/s"]
 
 
 def test_a_limited_run_knows_the_hosts_that_it_does_not_ask(project: Path) -> None:

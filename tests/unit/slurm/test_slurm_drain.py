@@ -265,8 +265,8 @@ def test_its_files_are_brought_compared_and_taken_away(host: Host) -> None:
         (host.root / folder).mkdir(parents=True)
 
     def differences() -> list[tuple[str, Any]]:
-        found = node_files.differences(node_files.look(host.context), PART)
-        return [(item, old) for item, old, _new, _why in found]
+        changes = node_files.differences(node_files.look(host.context), PART)
+        return [(item, old) for item, old, _new, _why in changes]
 
     assert (shipped.LIBRARY, "absent") in differences()
     assert node_files.install(host.context, LAUNCHERS, node_files.settings(PART), dry=True)

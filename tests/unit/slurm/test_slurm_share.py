@@ -113,9 +113,9 @@ def test_what_an_inventory_does_not_say_has_its_default() -> None:
         ({"slurm_state": "present", "gpu_workspaces": ada}, "gpu_workspaces"),
         ({"slurm_state": "present", "gpu_workspaces": ada, "slurm_gpus": "all"}, "slurm_gpus"),
     ):
-        found = slurm.SharedGpus().fault(values, Wish(), lambda _text: "")
-        assert found is not None
-        assert found.word == word
+        fault = slurm.SharedGpus().fault(values, Wish(), lambda _text: "")
+        assert fault is not None
+        assert fault.word == word
     assert slurm.SharedGpus().fault({"slurm_state": "present"}, Wish(), lambda _text: "") is None
 
 

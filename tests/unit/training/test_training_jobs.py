@@ -196,13 +196,13 @@ LIES: dict[str, Any] = {
 def test_what_a_person_writes_into_the_state_breaks_nothing(folder: Path) -> None:
     state = folder / "j/worker-1/.job/state.json"
     state.write_text(json.dumps(LIES))
-    found = worker_status.of(str(folder / "j/worker-1"))
-    assert (found["verdict"], found["reason"], found["generation"]) == ("", "a?[31mb", 0)
-    assert (found["progress"], found["mark"], found["since"]) == (None, None, None)
-    assert found["board"] == {
+    status = worker_status.of(str(folder / "j/worker-1"))
+    assert (status["verdict"], status["reason"], status["generation"]) == ("", "a?[31mb", 0)
+    assert (status["progress"], status["mark"], status["since"]) == (None, None, None)
+    assert status["board"] == {
         "restarts": 0, "history": [{"generation": 0, "worker": 0, "host": "", "words": "c??"}]
     }  # fmt: skip
-    assert outcome.of(PLAN, "status", {"gpu02": {"status": found, "active": True}})["words"]
+    assert outcome.of(PLAN, "status", {"gpu02": {"status": status, "active": True}})["words"]
 
 
 @pytest.mark.parametrize("kind", ["fifo", "endless", "deep", "large", "list"])
@@ -319,15 +319,15 @@ def test_the_chiefs_word_is_the_jobs() -> None:
         "gpu02": entry(1, "failed", "lost"),
         "gpu01": entry(0, "complete", mark={"model": "m"}),
     }
-    found = outcome.of(PLAN, "followed", answers)
-    assert (found["state"], found["words"]) == ("complete", "j: complete: m")
+    result = outcome.of(PLAN, "followed", answers)
+    assert (result["state"], result["words"]) == ("complete", "j: complete: m")
 
 
 def test_a_job_that_runs_says_how_far_it_is() -> None:
     board = {"restarts": 1, "history": []}
     chief = entry(0, progress={"epoch": 3, "epochs": 10}, board=board)
-    found = outcome.of(PLAN, "status", {"gpu01": chief, "gpu02": entry(1)})
-    assert found["words"] == "j: running, epoch 3 of 10, 1 restart"
+    result = outcome.of(PLAN, "status", {"gpu01": chief, "gpu02": entry(1)})
+    assert result["words"] == "j: running, epoch 3 of 10, 1 restart"
 
 
 def test_supervisors_that_are_gone_without_a_word_are_lost() -> None:
@@ -387,8 +387,8 @@ def test_the_list_tells_what_runs_from_what_is_lost() -> None:
     runs = {**known, "job": "a", "verdict": "", "active": True}
     gone = {**known, "job": "b", "verdict": "", "active": False}
     over = {**known, "job": "c", "verdict": "complete", "active": False}
-    found = outcome.of({"job": ""}, "status", {"gpu01": [runs, gone, over]})
-    assert outcome.lines({"refused": "", "hosts": {}, "outcome": found})[1:] == [
+    result = outcome.of({"job": ""}, "status", {"gpu01": [runs, gone, over]})
+    assert outcome.lines({"refused": "", "hosts": {}, "outcome": result})[1:] == [
         "  a: running, epoch 3 (gpu01)", "  b: lost, epoch 3 (gpu01)",
         "  c: complete, epoch 3 (gpu01)",
     ]  # fmt: skip

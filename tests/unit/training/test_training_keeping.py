@@ -168,5 +168,5 @@ def test_a_persons_own_pythonpath_stays_behind_the_helpers() -> None:
         "work": "/w", "job": "j", "environment": {"PYTHONPATH": "/data/lib", "A": "1"},
         "tf_config": "{}", "communication": "AUTO",
     }  # fmt: skip
-    found = worker.variables(job, {"PYTHONPATH": "/theirs", "A": "0"})
-    assert (found["PYTHONPATH"], found["A"]) == ("/w/.job/helper:/data/lib", "1")
+    variables = worker.variables(job, {"PYTHONPATH": "/theirs", "A": "0"})
+    assert (variables["PYTHONPATH"], variables["A"]) == ("/w/.job/helper:/data/lib", "1")

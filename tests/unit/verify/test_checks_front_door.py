@@ -48,19 +48,19 @@ def test_tls_before_the_last_will_do_and_the_order_of_people_is_nobodys() -> Non
     data["probe"]["front_door"]["page"].update(tls="TLSv1.2", names=["bob", "ada"])
     data["options"]["gpu_workspaces"].reverse()
     data["probe"]["front_door"]["paths"] = {"/bob/": 404, "/ada/api/status": 403}
-    found = verdicts(data)
-    assert {verdict.result for verdict in found.values()} == {"passed"}
-    assert found[STRANGERS].detail == "refused: /ada/api/status, /bob/"
+    by_check = verdicts(data)
+    assert {verdict.result for verdict in by_check.values()} == {"passed"}
+    assert by_check[STRANGERS].detail == "refused: /ada/api/status, /bob/"
 
 
 def test_all_paths_that_answer_are_named() -> None:
     data = doored()
     paths = {"/eve/api/status": 200, "/ada/api/status": 502}
     data["probe"]["front_door"]["paths"] = paths
-    found = verdicts(data)[STRANGERS]
+    verdict = verdicts(data)[STRANGERS]
     assert (
-        found.diagnosis
-        == found.detail
+        verdict.diagnosis
+        == verdict.detail
         == ("/ada/api/status answers with status 502; /eve/api/status answers with status 200")
     )
 
@@ -117,8 +117,8 @@ def options(port: int, name: str = NAME, address: str = "127.0.0.1") -> dict[str
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 compared, not bound
 def test_the_probe_asks_by_the_name_and_without_a_token(door: int, address: str) -> None:
-    found = probe.front_door(options(door, address=address))
-    assert found == {
+    seen = probe.front_door(options(door, address=address))
+    assert seen == {
         "page": {"status": 200, "tls": "TLSv1.3", "error": None, "names": ["ada", "bob"]},
         "paths": {"/ada/api/status": 403, "/ada/tensorboard/": 403, "/bob/": 403},
         "plain": None,
@@ -126,9 +126,9 @@ def test_the_probe_asks_by_the_name_and_without_a_token(door: int, address: str)
 
 
 def test_a_certificate_for_another_name_is_none(door: int) -> None:
-    found = probe.front_door(options(door, name="gpu02.example.org"))
-    assert "Hostname mismatch" in found["page"]["error"]
-    assert found["page"]["names"] == []
+    seen = probe.front_door(options(door, name="gpu02.example.org"))
+    assert "Hostname mismatch" in seen["page"]["error"]
+    assert seen["page"]["names"] == []
 
 
 def test_a_certificate_that_nobody_knows_is_none(
@@ -142,6 +142,6 @@ def test_where_nobody_listens_the_error_says_so() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    found = probe.front_door(options(port))
-    assert "refused" in found["page"]["error"]
-    assert found["plain"] is None
+    seen = probe.front_door(options(port))
+    assert "refused" in seen["page"]["error"]
+    assert seen["plain"] is None

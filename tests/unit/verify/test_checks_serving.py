@@ -65,8 +65,8 @@ def answered(body: bytes) -> Any:
 def test_who_answers_at_a_port_is_not_trusted() -> None:
     row = {"state": "END", "status": {"error_message": "\x1b[2Jno\nsuch \u202eop"}}
     rows = [{**row, "version": number} for number in ("3", "\u00b2", "9" * 5000, "-1")]
-    found = answered(json.dumps({"model_version_status": rows}).encode())
-    assert found == [{"version": "3", "state": "END", "error": "[2Jno such  op"}]
+    versions = answered(json.dumps({"model_version_status": rows}).encode())
+    assert versions == [{"version": "3", "state": "END", "error": "[2Jno such  op"}]
     for body in (b"", b"[" * 100000, b'{"model_version_status": 7}', b"[]", b"\xff"):
         assert answered(body) is None
 

@@ -29,13 +29,13 @@ def verdicts(**changes: Any) -> dict[str, Verdict]:
 
 
 def test_a_host_with_toolkit_and_docker_passes_everything() -> None:
-    found = verdicts()
-    assert {PACKAGES, DOCKER, CDI} <= set(found)
-    assert {verdict.result for verdict in found.values()} == {"passed"}
-    assert found[DOCKER].detail == "runtimes nvidia, runc"
-    assert found[PACKAGES].detail == "4 packages"
+    by_check = verdicts()
+    assert {PACKAGES, DOCKER, CDI} <= set(by_check)
+    assert {verdict.result for verdict in by_check.values()} == {"passed"}
+    assert by_check[DOCKER].detail == "runtimes nvidia, runc"
+    assert by_check[PACKAGES].detail == "4 packages"
     where = "nvidia.com/gpu=all in /var/run/cdi/nvidia.yaml, podman version 4.3.1"
-    assert found[CDI].detail == where
+    assert by_check[CDI].detail == where
 
 
 def test_other_stacks_are_not_asked() -> None:
@@ -104,8 +104,8 @@ def test_the_probe_asks_docker_only_where_it_may(
 
     monkeypatch.setattr(probe, "run", run)
     socket = tmp_path / "docker.sock"
-    found = probe.docker(str(socket))
-    assert (found["running"], found["allowed"], found["runtimes"], asked) == (
+    seen = probe.docker(str(socket))
+    assert (seen["running"], seen["allowed"], seen["runtimes"], asked) == (
         False,
         False,
         None,
@@ -177,11 +177,11 @@ def test_the_probe_reads_the_specification_that_counts(
     monkeypatch.setattr(probe, "run", lambda _: {"rc": 0, "stdout": "", "stderr": ""})
     etc, run = tmp_path / "etc.yaml", tmp_path / "run.yaml"
     places = (str(etc), str(run))
-    found = probe.cdi(places)
-    assert (found["path"], found["version"], found["missing"]) == (None, None, [])
+    seen = probe.cdi(places)
+    assert (seen["path"], seen["version"], seen["missing"]) == (None, None, [])
     etc.write_text("cdiVersion: 0.3.0\nmounts:\n- hostPath: /no/such\n")
-    found = probe.cdi(places)
-    assert (found["path"], found["version"], found["missing"]) == (str(etc), "0.3.0", ["/no/such"])
+    seen = probe.cdi(places)
+    assert (seen["path"], seen["version"], seen["missing"]) == (str(etc), "0.3.0", ["/no/such"])
     run.write_text(f'cdiVersion: "0.5.0"\nmounts:\n  - hostPath: "{etc}"\n  - hostPath: /gone\n')
-    found = probe.cdi(places)
-    assert (found["path"], found["version"], found["missing"]) == (str(run), "0.5.0", ["/gone"])
+    seen = probe.cdi(places)
+    assert (seen["path"], seen["version"], seen["missing"]) == (str(run), "0.5.0", ["/gone"])

@@ -48,8 +48,8 @@ def test_whole_processors_are_counted_as_the_kernel_does() -> None:
 def test_without_limits_there_is_nothing_to_show() -> None:
     data = shared()
     data["options"]["gpu_workspaces"] = [{"name": "bob", "gpus": "none", "port": 8802}]
-    found = verdicts(data)[LIMITS]
-    assert (found.result, found.detail) == ("not_applicable", "nobody's workspace has a limit")
+    verdict = verdicts(data)[LIMITS]
+    assert (verdict.result, verdict.detail) == ("not_applicable", "nobody's workspace has a limit")
 
 
 def test_what_nobody_has_is_not_shown() -> None:
@@ -60,8 +60,8 @@ def test_what_nobody_has_is_not_shown() -> None:
     data["options"]["gpu_workspaces"] = [bob]
     assert verdicts(data)[JUPYTER].detail == "nobody's workspace has Jupyter"
     data["probe"]["workspaces"]["bob"]["ssh"] = None
-    found = verdicts(data)[SSH]
-    assert (found.result, "no ssh to ask with" in found.detail) == ("not_applicable", True)
+    verdict = verdicts(data)[SSH]
+    assert (verdict.result, "no ssh to ask with" in verdict.detail) == ("not_applicable", True)
     # Where another one answers, it is the workspace that does not.
     data["options"]["gpu_workspaces"] = [bob, {**bob, "name": "eve"}]
     data["probe"]["workspaces"]["eve"] = {**data["probe"]["workspaces"]["bob"], "ssh": "publickey"}
@@ -103,8 +103,8 @@ def test_all_who_have_trouble_are_named_in_one_order() -> None:
             "unit": "failed",
             "error": None,
         }
-    found = verdicts(data)[RUNS]
-    assert found.diagnosis == found.detail == "ada: its unit is failed; bob: its unit is failed"
+    verdict = verdicts(data)[RUNS]
+    assert verdict.diagnosis == verdict.detail == "ada: its unit is failed; bob: its unit is failed"
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_the_probe_reads_what_the_program_left_for_all(
         return check_states.said(units[name])
 
     monkeypatch.setattr(probe, "run", run)
-    found = probe.workspaces([{"name": name} for name in ("eve", "bob", "ada")])
-    assert found == {
+    seen = probe.workspaces([{"name": name} for name in ("eve", "bob", "ada")])
+    assert seen == {
         "ada": {
             "unit": "active",
             "error": None,
@@ -216,11 +216,11 @@ def test_the_probe_reads_what_the_program_left_for_all(
 def test_where_nobody_has_gpus_or_tensorboard_they_are_not_asked_for() -> None:
     data = shared()
     data["options"]["gpu_workspaces"] = data["options"]["gpu_workspaces"][1:]
-    found = verdicts(data)
-    assert (found[BOARD].result, found[GPUS].result) == ("not_applicable", "passed")
-    assert found[BOARD].detail == "nobody's workspace has TensorBoard"
+    by_check = verdicts(data)
+    assert (by_check[BOARD].result, by_check[GPUS].result) == ("not_applicable", "passed")
+    assert by_check[BOARD].detail == "nobody's workspace has TensorBoard"
     # Who was promised none is looked at as well.
-    assert found[GPUS].detail.startswith("nvidia-smi: bob 0")
+    assert by_check[GPUS].detail.startswith("nvidia-smi: bob 0")
     del data["probe"]["handed"]
     assert verdicts(data)[GPUS].detail == "nobody's workspace has GPUs"
 

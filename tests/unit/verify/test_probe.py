@@ -145,22 +145,22 @@ def test_wheels_are_named_as_in_the_lock(answer: dict[str, Any]) -> None:
 
 
 def test_a_library_is_the_file_that_the_loader_took(answer: dict[str, Any]) -> None:
-    found = answer["libraries"]["libz.so.1"]
-    assert found["error"] is None
-    assert Path(found["real"]).name.startswith("libz.so.1")
-    assert os.path.realpath(found["loaded"]) == found["real"]
-    assert found["cached"] == "/somewhere/libz.so.1"
+    library = answer["libraries"]["libz.so.1"]
+    assert library["error"] is None
+    assert Path(library["real"]).name.startswith("libz.so.1")
+    assert os.path.realpath(library["loaded"]) == library["real"]
+    assert library["cached"] == "/somewhere/libz.so.1"
 
 
 def test_a_library_that_is_missing_has_the_loaders_reason(answer: dict[str, Any]) -> None:
-    found = answer["libraries"]["libnothing.so.9"]
-    assert found["loaded"] is None
-    assert "libnothing.so.9: cannot open shared object file" in found["error"]
+    library = answer["libraries"]["libnothing.so.9"]
+    assert library["loaded"] is None
+    assert "libnothing.so.9: cannot open shared object file" in library["error"]
 
 
 def test_a_library_can_be_asked_for_its_version() -> None:
-    found = probe.library("libz.so.1", None, {}, "zlibCompileFlags")
-    assert int(found["answer"]) > 0
+    library = probe.library("libz.so.1", None, {}, "zlibCompileFlags")
+    assert int(library["answer"]) > 0
     assert "undefined symbol" in str(
         probe.library("libz.so.1", None, {}, "cudnnGetVersion")["error"]
     )
@@ -216,13 +216,13 @@ NEEDED = ["libacusolver.so.11", "libcublas.so.12"]
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 def test_libraries_of_wheels_are_loaded_from_the_environment(environment: Path) -> None:
     """The one in need of the other comes first by name, and is found by the second try."""
-    found = probe.tensorflow(str(environment), NEEDED)["cuda_wheels"]
-    assert found["rc"] == 0, found
-    assert {name: library["error"] for name, library in found["libraries"].items()} == {
+    seen = probe.tensorflow(str(environment), NEEDED)["cuda_wheels"]
+    assert seen["rc"] == 0, seen
+    assert {name: library["error"] for name, library in seen["libraries"].items()} == {
         "libacusolver.so.11": None,
         "libcublas.so.12": None,
     }
-    path = found["libraries"]["libcublas.so.12"]["path"]
+    path = seen["libraries"]["libcublas.so.12"]["path"]
     assert path.endswith("/site-packages/nvidia/cublas/lib/libcublas.so.12")
     assert path.startswith(str(environment))
 
@@ -232,10 +232,10 @@ def test_a_library_of_a_wheel_that_is_gone_is_named(environment: Path) -> None:
     """And so is the one that needs it; neither is looked for elsewhere on the host."""
     (gone,) = environment.rglob("libcublas.so.12")
     gone.unlink()
-    found = probe.tensorflow(str(environment), [*NEEDED, "libz.so.1"])["cuda_wheels"]["libraries"]
-    assert found["libcublas.so.12"] == {"path": None, "error": None}
-    assert found["libz.so.1"] == {"path": None, "error": None}
-    assert "libcublas.so.12: cannot open" in found["libacusolver.so.11"]["error"]
+    seen = probe.tensorflow(str(environment), [*NEEDED, "libz.so.1"])["cuda_wheels"]["libraries"]
+    assert seen["libcublas.so.12"] == {"path": None, "error": None}
+    assert seen["libz.so.1"] == {"path": None, "error": None}
+    assert "libcublas.so.12: cannot open" in seen["libacusolver.so.11"]["error"]
 
 
 def test_a_stack_without_wheels_of_cuda_is_not_asked(answer: dict[str, Any]) -> None:

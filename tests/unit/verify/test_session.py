@@ -61,9 +61,9 @@ def checks(tree: Path) -> dict[str, Any]:
 def test_good_hosts_pass_and_are_written_down(tree: Path) -> None:
     done = verify(tree, recorded(gpu02=PROBE, gpu01=PROBE))
     assert done.returncode == 0, done.stdout
-    found = checks(tree)
-    assert list(found["hosts"]) == ["gpu01", "gpu02"]
-    assert found["verdicts"] == {}
+    results = checks(tree)
+    assert list(results["hosts"]) == ["gpu01", "gpu02"]
+    assert results["verdicts"] == {}
     # Checks of another kind of stack are not asked about, and not counted.
     others = (
         "tensorflow.cuda_wheels",
@@ -75,8 +75,8 @@ def test_good_hosts_pass_and_are_written_down(tree: Path) -> None:
     )
     asked = [check for check in CHECKS if not check.id.startswith(others)]
     summary = {"passed": len(asked), "failed": 0, "not_applicable": 0}
-    assert found["hosts"]["gpu01"]["summary"] == summary
-    assert found["hosts"]["gpu01"]["found"]["nvcc"] == "11.2"
+    assert results["hosts"]["gpu01"]["summary"] == summary
+    assert results["hosts"]["gpu01"]["found"]["nvcc"] == "11.2"
     assert (tree / "report" / "checks.json").stat().st_mode & 0o777 == 0o644
 
 
