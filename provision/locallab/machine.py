@@ -31,7 +31,7 @@ PODMAN_NPROC = 4194304
 # podman's fallback for the number of processes.
 LOWERED_NPROC = 32768
 
-# program -> Debian package; the first four are podman's bridge network.
+# Program -> Debian package. podman makes its bridge network with iptables.
 PROGRAMS = {
     "podman": "podman",
     "iptables": "iptables",
