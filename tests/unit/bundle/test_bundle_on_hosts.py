@@ -144,9 +144,10 @@ def test_the_hosts_own_settings_of_apt_do_not_lead_a_run_away(
         origin_writer.write(origin.Origin(f"http://{server}/lab", {}, ""), [], {})
     monkeypatch.setenv("APT_CONFIG", str(state / "apt.conf"))
     dump = apt("apt-config", "dump").stdout.lower().splitlines()
-    assert f'dir::etc::sourceparts "{state}/sources.list.d";' in dump
+    place = str(state).lower()
+    assert f'dir::etc::sourceparts "{place}/sources.list.d";' in dump
     assert 'dir::etc::sourcelist "/dev/null";' in dump
-    assert f'dir::state::lists "{state}/lists";' in dump
+    assert f'dir::state::lists "{place}/lists";' in dump
     # All else of the host's counts, once; its proxy for this very server too.
     assert 'acquire::http::proxy "http://proxy:3128";' in dump
     assert 'acquire::http::proxy::192.0.2.9 "http://near:3128";' in dump
