@@ -20,8 +20,9 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
-# Fenced blocks, indented blocks and code spans: their brackets are no links.
-CODE = re.compile(r"^```.*?^```$|^ {4}.*?$|`[^`\n]*`", re.M | re.S)
+# Fenced blocks, indented blocks and code spans, which may go on in the next line: their brackets
+# are no links.
+CODE = re.compile(r"^```.*?^```$|^ {4}.*?$|`(?:[^`\n]|\n(?!\n))*`", re.M | re.S)
 
 
 def outside_pages() -> dict[str, str]:

@@ -22,6 +22,10 @@ from scripts import docs_site
         ("[gone](../nowhere.md)", "[gone](../nowhere.md)"),
         ("[out](https://example.org/a)", "[out](https://example.org/a)"),
         ("`[cuda](../roles/cuda/README.md)`", "`[cuda](../roles/cuda/README.md)`"),
+        (
+            "`sbatch\ntrain.sh`, [cuda](../roles/cuda/README.md), `squeue`",
+            "`sbatch\ntrain.sh`, [cuda](roles/cuda.md), `squeue`",
+        ),
         ("```\n[a](../Makefile)\n```", "```\n[a](../Makefile)\n```"),
     ],
 )
