@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+
 import pytest
 import yaml
 
@@ -60,3 +62,20 @@ def test_the_navigation_has_every_page_of_docs() -> None:
     pages = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
     pages += [*docs_site.outside_pages(), *docs_site.REFERENCE]
     assert [page for page in pages if f"'{page}'" not in nav] == []
+
+
+def test_every_link_of_a_page_leads_to_a_page_of_the_site() -> None:
+    """A link that `adapted` overlooks leads out of the site, which mkdocs would refuse."""
+    docs = docs_site.ROOT / "docs"
+    outside = docs_site.outside_pages()
+    sources = {path.relative_to(docs).as_posix(): path for path in docs.rglob("*.md")}
+    sources |= {page: docs_site.ROOT / file for page, file in outside.items()}
+    lost = []
+    for page, path in sources.items():
+        file = path.relative_to(docs_site.ROOT).as_posix()
+        text = docs_site.CODE.sub("", docs_site.adapted(path.read_text("utf-8"), file, page))
+        for match in docs_site.LINK.finditer(text):
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(page), match["target"]))
+            if target not in outside and not (docs / target).is_file():
+                lost.append(f"{file}: {match.group()}")
+    assert lost == []
