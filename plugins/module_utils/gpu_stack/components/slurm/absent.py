@@ -72,7 +72,7 @@ def remove(staying: Sequence[str]) -> dict[str, Any]:
     ours = [paths.SLURMD_DROP_IN]
     if noted.get("settings"):
         ours += [*paths.HANDED_OUT, paths.DBD_CONF]
-    written = _written(noted)
+    written = {**_unnoted_digests(noted), **records.written(context)}
     for path in ours:
         records.save_edit(context, path, written.get(path))
         with contextlib.suppress(FileNotFoundError):
@@ -87,15 +87,14 @@ def remove(staying: Sequence[str]) -> dict[str, Any]:
     return {"packages": installed}
 
 
-def _written(noted: dict[str, Any]) -> dict[str, str | None]:
-    """{path: digest} of what runs have written here."""
+def _unnoted_digests(noted: dict[str, Any]) -> dict[str, str | None]:
+    """{path: digest} of what runs have written here without a note of it."""
     texts = {}
     if noted.get("host"):
         texts[paths.DBD_CONF] = configuration.dbd_conf(noted["host"])
     if noted.get("part"):
         texts[paths.SLURMD_DROP_IN] = configuration.slurmd_drop_in(noted["part"])
-    known: dict[str, str] = noted.get("written") or {}
-    return {**{path: records.digest(texts[path].encode()) for path in texts}, **known}
+    return {path: records.digest(texts[path].encode()) for path in texts}
 
 
 def _installed() -> set[str]:

@@ -34,8 +34,8 @@ def bring(host: dict[str, Any], cluster: str) -> None:
     changed = Context().read(paths.DBD_CONF) != wished or not is_slurms(Context())
     if changed:
         records.begin("slurmdbd")
-        ours = records.noted(Context()).get("written") or {}
-        records.save_edit(Context(), paths.DBD_CONF, ours.get(paths.DBD_CONF))
+        ours = records.written(Context()).get(paths.DBD_CONF)
+        records.save_edit(Context(), paths.DBD_CONF, ours)
         records.put(paths.DBD_CONF, wished.encode(), 0o600, (slurm.pw_uid, slurm.pw_gid))
         records.note_written({paths.DBD_CONF: wished})
     services.start("slurmdbd", "slurmdbd" in records.unread(Context()))

@@ -226,7 +226,7 @@ def configure(noted: dict[str, Any], parts: Parts, bring_accounting: bool = Fals
     wished = configuration.files(noted, parts)
     before = {path: context.read(path) for path in wished}
     changed = [path for path in wished if before[path] != wished[path]]
-    ours = records.noted(context).get("written") or {}
+    ours = records.written(context)
     for path in changed:
         records.save_edit(context, path, ours.get(path))
     cut_off = "slurmctld" in records.unread(context)

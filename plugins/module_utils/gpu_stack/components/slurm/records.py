@@ -29,6 +29,12 @@ def unread(context: Context) -> set[str]:
     return set(noted(context).get("unread") or [])
 
 
+def written(context: Context) -> dict[str, str]:
+    """{path: digest} of what runs have written."""
+    digests: dict[str, str] = noted(context).get("written") or {}
+    return digests
+
+
 def parts(context: Context) -> list[dict[str, Any]]:
     """The parts of the cluster's hosts, by their names; the controller alone has them."""
     cluster_parts = []
@@ -85,8 +91,8 @@ def note_written(texts: dict[str, str]) -> None:
     from ...host.context import Context
 
     if texts:
-        known = noted(Context()).get("written") or {}
-        note(written={**known, **{path: digest(texts[path].encode()) for path in texts}})
+        digests = {path: digest(texts[path].encode()) for path in texts}
+        note(written={**written(Context()), **digests})
 
 
 def make_place() -> None:
@@ -106,24 +112,24 @@ def note(**values: Any) -> dict[str, Any]:
     return merged
 
 
-def begin(*units: str) -> None:
-    """Notes that what these services read is about to be another.
+def begin(unit: str) -> None:
+    """Notes that what a service reads is about to be another.
 
-    A run may be killed before it has restarted them: what is on the disk is as wished then, and
-    nobody sees that they run with what they read before.
+    A run may be killed before it has restarted the service: what is on the disk is as wished then,
+    and nobody sees that it runs with what it read before.
     """
     from ...host.context import Context
 
-    note(unread=sorted({*unread(Context()), *units}))
+    note(unread=sorted(unread(Context()) | {unit}))
 
 
-def have_read(*units: str) -> None:
-    """Notes that these services have read what is there."""
+def have_read(unit: str) -> None:
+    """Notes that a service has read what is there."""
     from ...host.context import Context
 
-    left = sorted(unread(Context()) - set(units))
-    if left != sorted(unread(Context())):
-        note(unread=left)
+    units = unread(Context())
+    if unit in units:
+        note(unread=sorted(units - {unit}))
 
 
 def keep_part(part: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/node.py": (
         0o644,
-        "19e2621216bd15e7cca44c8f6b1e12dd3c09375df9753224d537085c119fb3b5",
+        "35d02d865ed35fff4004b725ba7482a4f66f952c841dc670ccd7f963a07656b8",
     ),
     "/usr/local/lib/gpu-slurm/program/programs.py": (
         0o644,

@@ -55,12 +55,7 @@ def look(name: str, call: Call = programs.call) -> dict[str, Any]:
 
 def jobs(name: str, call: Call = programs.call) -> list[dict[str, str]]:
     """The jobs that are on the node, also those that are ending. Raises SilentError."""
-    states = BEFORE_THEIR_END + ",COMPLETING"
-    argv = ["squeue", "--noheader", "--nodelist", name, "--states", states]
-    code, out, error = call([*argv, "--format", words.JOBS], PATIENCE)
-    if code:
-        raise SilentError(error.strip()[:300] or "squeue says nothing")
-    return words.jobs(out)
+    return words.jobs(_squeue(name, BEFORE_THEIR_END + ",COMPLETING", words.JOBS, call))
 
 
 def at_work(name: str, call: Call = programs.call) -> set[str]:
@@ -68,11 +63,16 @@ def at_work(name: str, call: Call = programs.call) -> set[str]:
 
     Raises SilentError.
     """
-    argv = ["squeue", "--noheader", "--nodelist", name, "--states", BEFORE_THEIR_END]
-    code, out, error = call([*argv, "--format", "%A"], PATIENCE)
+    return set(_squeue(name, BEFORE_THEIR_END, "%A", call).split())
+
+
+def _squeue(name: str, states: str, form: str, call: Call) -> str:
+    """What squeue prints of the jobs on the node, in this format. Raises SilentError."""
+    argv = ["squeue", "--noheader", "--nodelist", name, "--states", states, "--format", form]
+    code, out, error = call(argv, PATIENCE)
     if code:
         raise SilentError(error.strip()[:300] or "squeue says nothing")
-    return set(out.split())
+    return out
 
 
 def drain(name: str, kind: str, why: str, call: Call = programs.call) -> dict[str, Any]:
