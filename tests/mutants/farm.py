@@ -2,9 +2,10 @@
 
 Starting Python and pytest and collecting the tests takes a second, running the few tests that
 matter here some milliseconds. So the collected session is the template: a fork of it gets one
-fault into the functions it holds already, runs the tests until the first one fails, and ends. A
-fault outside of functions (a table, a decorator), and every fault that no test has noticed so far,
-is tried once more the long way, with the file imported anew and all tests collected again.
+fault into the functions it holds already, runs the tests that enter that function until the first
+one fails, and ends. A fault outside of functions (a table, a decorator), and every fault that no
+test has noticed so far, is tried once more the long way, with the file imported anew, all tests
+collected again and all of them run.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import mutator
@@ -112,22 +115,73 @@ def function_of(module: ModuleType, path: Sequence[str]) -> FunctionType | None:
     return found if isinstance(found, FunctionType) else None
 
 
-def put_in(target: Target, mutant: mutator.Mutant) -> bool:
-    """Puts the fault into the functions that are loaded; False where that can't be done.
+def lines_of(code: CodeType) -> set[int]:
+    """The lines of a function's code, those of the functions within it among them."""
+    lines = {line for _, _, line in code.co_lines() if line}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            lines |= lines_of(constant)
+    return lines
 
-    A table can't be: tests and other tables have kept parts of the good one.
+
+class Reached:
+    """Which tests run which lines of a file: {line: ids of the tests}."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = str(file)
+        self.tests: dict[int, set[str]] = collections.defaultdict(set)
+        self.test = ""
+
+    @contextlib.contextmanager
+    def by(self, test: str) -> Iterator[None]:
+        """Records the lines that run within, in this thread and in those it starts."""
+        self.test = test
+        former = sys.gettrace()
+        threading.settrace(self._trace)
+        sys.settrace(self._trace)
+        try:
+            yield
+        finally:
+            sys.settrace(former)
+            threading.settrace(former)
+
+    def _trace(self, frame: FrameType, _event: str, _argument: Any) -> Any:
+        if frame.f_code.co_filename != self.file:
+            return None
+        self.tests[frame.f_lineno].add(self.test)
+        return self._trace
+
+    def save(self, path: Path) -> None:
+        by_line = {line: sorted(tests) for line, tests in self.tests.items()}
+        path.write_text(json.dumps(by_line), encoding="utf-8")
+
+    def load(self, path: Path) -> None:
+        by_line = json.loads(path.read_text(encoding="utf-8"))
+        self.tests = {int(line): set(tests) for line, tests in by_line.items()}
+
+    def of(self, lines: Iterable[int]) -> set[str]:
+        """The tests that run one of these lines."""
+        return set().union(*(self.tests.get(line, ()) for line in lines))
+
+
+def put_in(target: Target, mutant: mutator.Mutant) -> set[int] | None:
+    """Puts the fault into the functions that are loaded; None where that can't be done.
+
+    Returns the lines of the good function. A table's fault can't be put in: tests and other tables
+    have kept parts of the good one.
     """
     if mutant.at_import:
-        return False
+        return None
     path = mutant.function.split(".")
     function = function_of(sys.modules[target.module], path)
     if function is None or function.__qualname__ != mutant.function:
-        return False
+        return None
+    lines = lines_of(function.__code__)
     try:
         function.__code__ = code_of(mutant.code(str(target.file)), path)
     except (StopIteration, ValueError):
-        return False
-    return True
+        return None
+    return lines
 
 
 class FirstFailure:
@@ -157,20 +211,24 @@ def options(temporary: str) -> list[str]:
 
 
 class Order:
-    """Tests that noticed the faults before come first: most likely they notice the next one too.
+    """Tests that run the faulty line come first, then those that noticed the faults before.
 
     Then those whose names have the component of the file, among hundreds for other components.
+    `near`: the ids of the tests that run the faulty line.
     """
 
     def __init__(self, noticed: collections.Counter[str], path: str) -> None:
         self.noticed = noticed
         self.words = set(Path(path).with_suffix("").parts[-2:])
+        self.near: set[str] = set()
 
     def sorted(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         return sorted(items, key=self._place)
 
-    def _place(self, item: pytest.Item) -> tuple[int, bool]:
-        return -self.noticed[item.nodeid], not any(word in item.name for word in self.words)
+    def _place(self, item: pytest.Item) -> tuple[bool, int, bool]:
+        test = item.nodeid
+        by_name = any(word in item.name for word in self.words)
+        return test not in self.near, -self.noticed[test], not by_name
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = self.sorted(items)
@@ -217,6 +275,7 @@ class Farm:
         self.temporary = tempfile.mkdtemp(prefix="provision-mutants-")
         self.noticed: collections.Counter[str] = collections.Counter()
         self.order = Order(self.noticed, target.path)
+        self.reached = Reached(target.file)
         self.seconds = WITHOUT_FAULT
 
     @pytest.hookimpl(tryfirst=True)
@@ -224,6 +283,7 @@ class Farm:
         status, test = self.wait([self.fork(session, None, quick=True)])[1:]
         if status != ALIVE:
             raise pytest.UsageError(f"without any fault this fails: {test}")
+        self.reached.load(Path(self.temporary) / "reached.json")
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.seconds = limit(used.ru_utime + used.ru_stime)
         try:
@@ -283,19 +343,39 @@ class Farm:
     def child(
         self, session: pytest.Session, mutant: mutator.Mutant | None, quick: bool, temporary: str
     ) -> tuple[int, str]:
-        if mutant is not None and not quick:
+        if mutant is None:
+            status, test = self.run_tests(session, session.items, temporary, self.reached.by)
+            self.reached.save(Path(self.temporary) / "reached.json")
+            return status, test
+        self.order.near = self.reached.of([mutant.line])
+        if not quick:
             return long_way(self.target, mutant, temporary, self.order)
-        if mutant is not None and not put_in(self.target, mutant):
+        lines = put_in(self.target, mutant)
+        if lines is None:
             return ALIVE, ""  # the long way will tell
+        entering = self.reached.of(lines)
+        items = [item for item in session.items if item.nodeid in entering]
+        return self.run_tests(session, self.order.sorted(items), temporary)
+
+    def run_tests(
+        self,
+        session: pytest.Session,
+        items: list[pytest.Item],
+        temporary: str,
+        within: Callable[[str], AbstractContextManager[None]] = lambda _test: (
+            contextlib.nullcontext()
+        ),
+    ) -> tuple[int, str]:
+        """Runs these tests in this process, each `within` a context, until the first one fails."""
         # The forks would clear each other's directory: pytest empties the one of the session.
         factory: Any = session.config._tmp_path_factory  # type: ignore[attr-defined]
         factory._basetemp = Path(temporary)
         first = FirstFailure()
         session.config.pluginmanager.register(first)
-        items = self.order.sorted(session.items)
         for at, item in enumerate(items):
             following = items[at + 1] if at + 1 < len(items) else None
-            session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            with within(item.nodeid):
+                session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if first.name:
                 return KILLED, first.name
         return ALIVE, ""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import collections
 import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import farm
 import mutator
@@ -201,6 +204,32 @@ def test_the_farm_tells_which_faults_no_test_notices(tmp_path: Path) -> None:
     endless = by_fault["spin", "number -= 1", "nothing"]
     assert endless[0] == 1
     assert "never ends" in endless[1]
+
+
+def test_the_tests_that_run_the_faulty_line_come_first() -> None:
+    """Then those that noticed faults before, then those named after the file's component."""
+    source = "def sign(number):\n    if number < 0:\n        return -1\n    return 1\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, "/sign.py", "exec"), names)  # noqa: S102  lines of a file that is not there
+    reached, former = farm.Reached(Path("/sign.py")), sys.gettrace()
+    for test, number in (("negative", -3), ("positive", 3)):
+        with reached.by(test):
+            names["sign"](number)
+    assert reached.tests == {
+        1: {"negative", "positive"},
+        2: {"negative", "positive"},
+        3: {"negative"},
+        4: {"positive"},
+    }
+    assert farm.lines_of(names["sign"].__code__) == {1, 2, 3, 4}
+    assert sys.gettrace() == former
+    noticed = collections.Counter({"noticed": 2})
+    order = farm.Order(noticed, "components/cuda/rules.py")
+    order.near = reached.of([3])
+    tests = [SimpleNamespace(nodeid=name, name=name) for name in ("plain", "cuda", "noticed")]
+    items = [*tests, SimpleNamespace(nodeid="negative", name="negative")]
+    ordered = [item.nodeid for item in order.sorted(items)]  # type: ignore[arg-type]
+    assert ordered == ["negative", "noticed", "cuda", "plain"]
 
 
 def test_tests_that_fail_without_any_fault_are_an_error(tmp_path: Path) -> None:
