@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from front_door_host import NAME, Host, certified, made, wish
-from gpu_stack.components.gpu_front_door.renewal import certificates
+from gpu_stack.components.gpu_front_door.renewal import certificates, lock
 
 
 @pytest.fixture
@@ -101,6 +102,48 @@ def test_what_ends_soon_is_renewed_and_the_authority_stays(
     assert host.text(host.program.CA) == authority
     assert ("systemctl reload nginx" in host.calls) == renewed
     assert host.program.look(wish())["changes"] == []
+
+
+def test_a_renewal_leaves_the_door_to_a_run_that_changes_it(host: Host) -> None:
+    """Both wrote chain and key: one could have put its chain beside the other's key."""
+    host.program.apply(wish())
+    recorded = json.loads(host.text(host.program.DOOR) or "")
+    recorded["until"] = 0
+    host.write(host.program.DOOR, json.dumps(recorded))
+    before = {path: host.text(path) for path in (host.program.CHAIN, host.program.KEY)}
+    with lock.held():
+        assert host.program.renew() == {"renewed": False}
+        assert {path: host.text(path) for path in before} == before
+    assert stat.S_IMODE(host.path(host.program.LOCK).stat().st_mode) == 0o600
+    assert host.program.renew() == {"renewed": True}
+
+
+@pytest.mark.parametrize("way", ["apply", "remove"])
+def test_a_run_waits_for_a_renewal_and_then_says_what_holds_the_door(
+    host: Host, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    host.program.apply(wish())
+    before = host.text(host.program.CHAIN)
+    monkeypatch.setattr(lock, "PATIENCE", 0.3)
+    host.calls.clear()
+    change = {
+        "apply": lambda: host.program.apply(wish(name="b.org")),
+        "remove": host.program.remove,
+    }
+    started = time.monotonic()
+    with (
+        lock.held(),
+        pytest.raises(host.program.RefusedError, match=r"it holds /run/gpu-front-door\.lock"),
+    ):
+        change[way]()
+    assert time.monotonic() - started >= 0.3
+    assert host.calls == []
+    assert host.text(host.program.CHAIN) == before
+    holder = lock.held()
+    holder.__enter__()
+    threading.Timer(0.1, holder.__exit__, (None, None, None)).start()
+    change[way]()
+    assert host.calls
 
 
 @pytest.mark.parametrize("name", ["SITE", "PAGE", "CA"])

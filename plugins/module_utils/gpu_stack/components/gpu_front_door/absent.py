@@ -11,7 +11,7 @@ import shutil
 
 from ...type_checking import TYPE_CHECKING
 from . import shipped
-from .renewal import files, nginx, paths, programs
+from .renewal import files, lock, nginx, paths, programs
 from .renewal.files import forget, inside
 from .renewal.state import nginx_runs
 
@@ -25,9 +25,14 @@ CACHE = "/etc/gpu-artifact-cache/nginx.conf"
 def remove() -> dict[str, Any]:
     """Returns {packages, alone}: nginx's packages to remove, and whether nginx was stopped.
 
-    RefusedError if a running nginx would still serve it: the next run tries again. door.json stays
-    until the packages are removed, so that the next run can resume.
+    RefusedError if a renewal is at work, or a running nginx would still serve the door: the next
+    run tries again. door.json stays until the packages are removed, so that it can resume.
     """
+    with lock.held(lock.PATIENCE):
+        return _remove()
+
+
+def _remove() -> dict[str, Any]:
     for path in (paths.SITE, paths.HOOK, paths.CERTBOT_ENVIRONMENT):
         forget(path)
     files.remove_if_empty(os.path.dirname(paths.CERTBOT_ENVIRONMENT))

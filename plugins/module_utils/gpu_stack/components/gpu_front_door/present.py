@@ -7,7 +7,7 @@ import shutil
 
 from ...type_checking import TYPE_CHECKING
 from . import acme
-from .renewal import files, nginx, noted, paths, programs
+from .renewal import files, lock, nginx, noted, paths, programs
 from .renewal.authority import certificate, fingerprint
 from .renewal.certificates import certified
 from .renewal.files import digest, forget, inside, put, read
@@ -27,8 +27,17 @@ MODES = {paths.KEY: 0o600, paths.CA_KEY: 0o600, paths.HOOK: 0o755}
 
 
 def apply(wish: dict[str, Any], texts: dict[str, str]) -> dict[str, Any]:
-    """Makes the door of `texts`, {site, waiting, page} as rendered; {name, fingerprint}."""
+    """Makes the door of `texts`, {site, waiting, page} as rendered; {name, fingerprint}.
+
+    RefusedError where the wish or its certificate can't be served, or nginx rejects the site, and
+    where a renewal is at work for longer than a minute or two; the former door is served then.
+    """
     check(wish)
+    with lock.held(lock.PATIENCE):
+        return _apply(wish, texts)
+
+
+def _apply(wish: dict[str, Any], texts: dict[str, str]) -> dict[str, Any]:
     door = noted.noted() or {}
     files_of_ours = (paths.PAGE, paths.CHAIN, paths.KEY, paths.CA, paths.CA_KEY, paths.CA_NAME)
     before = {path: read(path) for path in (*files_of_ours, paths.SITE, *paths.OF_ACME)}

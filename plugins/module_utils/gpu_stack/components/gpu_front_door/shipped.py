@@ -22,6 +22,10 @@ FILES = {
         0o644,
         "aa856a80e6158582e193240d593a8126a0bd1ed469b2bbc06113978785d54d2c",
     ),
+    "/usr/local/lib/gpu-front-door/renewal/lock.py": (
+        0o644,
+        "9a9b0f153d9f68e3a78eb680fac950289cfad4155c58af1aea420b2a8bf5681d",
+    ),
     "/usr/local/lib/gpu-front-door/renewal/nginx.py": (
         0o644,
         "45c30ea387c9fecb63abdd1046676c0066dd58df44c5e1922751b7ba00d9c367",
@@ -32,11 +36,11 @@ FILES = {
     ),
     "/usr/local/lib/gpu-front-door/renewal/paths.py": (
         0o644,
-        "04b95c89db1b31fe3b745f0cb08901bda665baec92869b25922b11fbb7bf1928",
+        "90452936f25250860d7aa82cebac20785fb26f4d16dd6e21664870c1f6da1c65",
     ),
     "/usr/local/lib/gpu-front-door/renewal/program.py": (
         0o644,
-        "0fbcb20de349689091f35c28f4c408b82f92b585649f891f957c0bb1377698d0",
+        "fb1bc96770415cac2f1f41dc0e55cd360fdb66a2b81092d076148ee8421eb49b",
     ),
     "/usr/local/lib/gpu-front-door/renewal/programs.py": (
         0o644,

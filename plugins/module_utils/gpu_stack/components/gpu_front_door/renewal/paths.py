@@ -39,6 +39,8 @@ NGINX, NGINX_PID = "/usr/sbin/nginx", "/run/nginx.pid"
 # the group of nginx can open what is there, and only root can put something there.
 PORTS, GROUP = "/run/gpu-workspace-ports", "www-data"
 
+# Held by whoever changes the door.
+LOCK = "/run/gpu-front-door.lock"
 # The folder that this package is copied to.
 LIBRARY = "/usr/local/lib/gpu-front-door"
 TIMER = "gpu-front-door.timer"

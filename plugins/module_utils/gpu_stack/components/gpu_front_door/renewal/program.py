@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from . import nginx
+from . import lock, nginx
 from .authority import certificate, fingerprint
 from .files import digest, put, read
 from .noted import acme_ca_is_given, is_shown, keep, noted, trusted_by_certbot, write
@@ -22,8 +22,18 @@ gpu-front-door renew        what its timer does each day"""
 def renew() -> dict[str, bool]:
     """Once a day: a certificate that ends soon is made anew, one that others renewed is read.
 
-    Only hashes of files made here are recorded: changes by others must stay visible.
+    Nothing is done while a run changes the door: it makes or reads the certificate itself, and
+    where certbot renews it in that moment, the timer's next call reads it.
     """
+    try:
+        with lock.held():
+            return _renew()
+    except lock.BusyError:
+        return {"renewed": False}
+
+
+def _renew() -> dict[str, bool]:
+    """Only hashes of files made here are recorded: changes by others must stay visible."""
     door = noted()
     if door is None:
         return {"renewed": False}
