@@ -79,6 +79,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         self, task_vars: dict[str, Any], plan: dict[str, Any], step: str, worker: int
     ) -> dict[str, Any]:
         """The arguments of the steps until a worker has started."""
+        try:
+            # Here and not in the plan, which Ansible shows with -v. At each step, so that a host's
+            # own that can't be is refused by the look.
+            variables = training.environment(self._value(task_vars, "gpu_train_environment") or {})
+        except training.AskedError as error:
+            raise AnsibleActionFail(str(error)) from None
         options = host_options.of_host(self._templar, task_vars, ("tensorflow_root",))
         more: dict[str, Any] = {
             "worker": worker,
@@ -98,7 +104,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             python = str(task_vars["gpu_training_look"]["training"]["python"])
             more.update(
                 python=python,
-                given=json.dumps(training.given(plan, worker, python)),
+                given=json.dumps(training.given(plan, worker, python, variables)),
                 files=json.dumps(files),
                 secret=_secret(_folder(task_vars, plan["job"])),
             )

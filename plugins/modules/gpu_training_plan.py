@@ -29,7 +29,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 asked:
-  description: The job's name, script, hosts and addresses, and what else was chosen.
+  description:
+    - The job's name, script, hosts and addresses, and what else was chosen. Of
+      C(gpu_train_environment) the names alone, for a value may be a secret.
   type: dict
   returned: with I(step=asked)
 outcome:

@@ -135,7 +135,9 @@ def gpus(value: Any) -> list[int] | None:
 def environment(value: Any) -> dict[str, str]:
     """Variables for the script, by their names."""
     if not isinstance(value, Mapping):
-        raise AskedError(f"gpu_train_environment is {value!r}; expected variables by their names")
+        # Not the value: it may be a secret, as in ["TOKEN=..."].
+        kind = type(value).__name__
+        raise AskedError(f"gpu_train_environment is a {kind}; expected variables by their names")
     variables = {str(name): str(text) for name, text in value.items()}
     for name, text in variables.items():
         if VARIABLE.fullmatch(name) is None or "\0" in text:
@@ -192,7 +194,8 @@ def started(
         "restarts": number("gpu_train_restarts", restarts, 0, 1_000_000),
         "final": str(variables.get("gpu_train_final") or ""),
         "gpus": gpus(variables.get("gpu_train_gpus")),
-        "environment": environment(variables.get("gpu_train_environment") or {}),
+        # Names alone: Ansible shows a task's result with -v, and a value may be a secret.
+        "environment": sorted(environment(variables.get("gpu_train_environment") or {})),
         "resume": boolean(variables.get("gpu_train_resume") or False, strict=False),
         "in_use": str(variables.get("gpu_accept_in_use") or "others"),
     }
@@ -243,8 +246,13 @@ def places(
     return endpoints
 
 
-def given(plan: Mapping[str, Any], worker: int, python: str) -> dict[str, Any]:
-    """job.json of a worker, but for the secret: what its supervisor must know."""
+def given(
+    plan: Mapping[str, Any], worker: int, python: str, variables: Mapping[str, str]
+) -> dict[str, Any]:
+    """job.json of a worker, but for the secret: what its supervisor must know.
+
+    variables: gpu_train_environment, of which the plan has the names alone.
+    """
     chosen = {}
     if plan["gpus"] is not None:
         # NVML's order: without it the fastest card is the first.
@@ -261,7 +269,7 @@ def given(plan: Mapping[str, Any], worker: int, python: str) -> dict[str, Any]:
         "python": python,
         "script": Path(plan["script"]).name,
         "arguments": plan["arguments"],
-        "environment": {**chosen, **plan["environment"]},
+        "environment": {**chosen, **variables},
         "tf_config": judge.tf_config(plan["addresses"], plan["port"], worker),
         "communication": plan["communication"],
         "final": plan["final"],

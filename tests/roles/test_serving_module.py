@@ -418,6 +418,71 @@ def test_a_container_that_a_cut_off_run_left_goes(host: Made) -> None:
     assert host.bring(LINE)["changed"] is False
 
 
+def stop_hangs(host: Made, monkeypatch: pytest.MonkeyPatch, unit: str) -> None:
+    """systemctl gives the stop of this unit up, as where docker does not answer."""
+
+    def call(argv: list[str], timeout: float | None = 60) -> tuple[int, str, str]:
+        if argv == ["systemctl", "disable", "--now", unit]:
+            return 124, "", f"systemctl did not answer within {timeout} s"
+        return host.call(argv, timeout)
+
+    monkeypatch.setattr(programs, "call", call)
+
+
+def test_a_container_that_does_not_stop_is_the_next_runs(
+    host: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.bring(LINE)
+    former = "gpu-serving-line.a.service"
+    stop_hangs(host, monkeypatch, former)
+    with pytest.raises(RefusedError, match=r"line\.a\.service does not stop \(systemctl did not"):
+        host.bring({**LINE, "memory": "2g"})
+    assert host.record()["slot"] == "b"  # the new one serves
+    assert host.path(f"{places.UNITS_PLACE}/{former}").exists()
+    monkeypatch.setattr(programs, "call", host.call)
+    assert host.bring({**LINE, "memory": "2g"})["models"] == ["line"]
+    assert host.running == {former, "gpu-serving-line.rest.socket"}
+    stop_hangs(host, monkeypatch, former)
+    with pytest.raises(RefusedError, match="and its container may still have its GPUs"):
+        host.bring()
+    assert host.path(f"{places.UNITS_PLACE}/{former}").exists()
+    monkeypatch.setattr(programs, "call", host.call)
+    assert host.bring()["removed"] == ["line"]
+    assert not host.running
+
+
+def test_a_new_container_that_does_not_stop_keeps_nobody_from_the_former(
+    host: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.bring(LINE)
+    host.loads = {}
+    stop_hangs(host, monkeypatch, "gpu-serving-line.b.service")
+    with pytest.raises(RefusedError, match=r"line\.b\.service does not stop .*; the former one"):
+        host.bring({**LINE, "memory": "2g"})
+    assert ["systemctl", "start", "--no-block", "gpu-serving-line.a.service"] in host.calls
+    assert host.record()["slot"] == "a"
+    assert host.path(f"{places.UNITS_PLACE}/gpu-serving-line.b.service").exists()
+
+
+@pytest.mark.parametrize(("owner", "left"), [("line", False), ("somebody", True)])
+def test_a_container_that_outlives_its_unit_is_ended_where_it_is_ours(
+    host: Made, monkeypatch: pytest.MonkeyPatch, owner: str, left: bool
+) -> None:
+    host.bring(LINE)
+    running = {"gpu-serving-line.a"}
+
+    def answer(*arguments: str, **options: Any) -> tuple[int, str, str]:
+        if arguments[0] == "inspect" and arguments[-1] in running:
+            return 0, f"true {owner}\n", ""
+        if arguments[:2] == ("rm", "--force"):
+            running.remove(arguments[2])
+        return host.docker(*arguments, **options)
+
+    monkeypatch.setattr(docker, "answer", answer)
+    host.bring()
+    assert bool(running) is left
+
+
 def test_a_version_that_comes_during_the_proof_is_no_fault(
     host: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:

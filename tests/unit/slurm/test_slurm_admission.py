@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,68 @@ def test_parts_that_slurmctld_does_not_take_are_not_kept(
     with pytest.raises(RefusalError, match="slurmctld does not take its new configuration"):
         controller.admitted("gpu03", [given(OTHER), given({**PART, "memory": 9000})], "")
     assert kept() == before
+
+
+@pytest.fixture
+def down(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """slurmctld is down, and has a job on gpu02; the services that are started."""
+    started: list[str] = []
+
+    def programs_with_a_job(argv: list[str], *patience: float) -> Result:
+        if "squeue" in argv:
+            # Nobody else knows the job.
+            return Result(0, "7|ada|gpu|gpu02|RUNNING\n", "") if started else Result(1, "", "down")
+        return programs(argv, *patience)
+
+    monkeypatch.setattr(services, "is_active", lambda unit: unit in started)
+    monkeypatch.setattr(services, "start", lambda unit, _changed: started.append(unit))
+    monkeypatch.setattr(controller, "run_program", programs_with_a_job)
+    return started
+
+
+def with_more_memory() -> None:
+    controller.admitted("gpu02", [given({**PART, "memory": 9000})], "")
+
+
+def with_another_partition() -> None:
+    controller.present({**OPTIONS, "slurm_partitions": [{"name": "other"}]})
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [(with_more_memory, "node gpu02"), (with_another_partition, "partition gpu")],
+)
+def test_a_slurmctld_that_is_down_is_started_and_asked_for_jobs(
+    place: Path, down: list[str], change: Callable[[], None], what: str
+) -> None:
+    before = kept()
+    with pytest.raises(RefusalError, match=f"{what} would change under job 7 of ada on gpu02"):
+        change()
+    assert down == ["slurmctld"]
+    assert kept() == before
+    conf = Path(paths.SLURM_CONF).read_text()
+    assert "RealMemory=4096" in conf
+    assert "PartitionName=gpu " in conf
+
+
+def test_nothing_changes_under_a_slurmctld_that_does_not_start(
+    place: Path, down: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = kept()
+    monkeypatch.setattr(services, "answers", lambda _patience: False)
+    with pytest.raises(RefusalError, match="whether jobs would be ended can't be known: "):
+        with_more_memory()
+    assert kept() == before
+
+
+def test_what_ends_no_job_needs_no_slurmctld(place: Path, down: list[str]) -> None:
+    """A node that is new; and the last one, which goes where slurmctld can't start."""
+    assert controller.admitted("gpu03", [given(OTHER)], "")["changed"]
+    assert down == ["slurmctld"]  # with the new configuration
+    records.forget_part("gpu03")
+    down.clear()
+    controller.dismissed("gpu02")
+    assert (kept(), down) == ({}, [])
 
 
 @pytest.mark.parametrize(

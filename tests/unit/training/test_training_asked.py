@@ -126,6 +126,15 @@ def test_what_can_not_be_is_named(script: Path, more: dict[str, Any], expected: 
     assert expected in refused(script, **more)
 
 
+def test_no_result_and_no_message_has_a_value_of_the_environment(script: Path) -> None:
+    """Ansible shows results with -v, and a message is in the report."""
+    plan = asked(script, gpu_train_environment={"TOKEN": "hush", "A": 1})
+    assert plan["environment"] == ["A", "TOKEN"]
+    assert "hush" not in json.dumps(plan)
+    for wrong in (["TOKEN=hush"], "TOKEN=hush", {"A B": "hush"}):
+        assert "hush" not in refused(script, gpu_train_environment=wrong)
+
+
 def test_a_diagnosis_is_a_job_of_our_own_script() -> None:
     plan = asked("", gpu_train_diagnose=True, gpu_train_restarts=10)
     assert (plan["script"], plan["restarts"]) == (str(training.DIAGNOSE), 0)
@@ -156,8 +165,8 @@ def test_worker_0_has_the_board_and_its_peers_must_reach_it(script: Path) -> Non
 
 
 def test_a_worker_gets_what_its_supervisor_must_know(script: Path) -> None:
-    plan = asked(script, gpu_train_gpus="1,0", gpu_train_environment={"N": 1})
-    given = training.given(plan, 1, "/python")
+    plan = asked(script, gpu_train_gpus="1,0")
+    given = training.given(plan, 1, "/python", training.environment({"N": 1}))
     assert given["board"] == ["192.0.2.11", 2223]
     assert json.loads(given["tf_config"])["task"]["index"] == 1
     assert given["environment"] == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,35 @@ def test_what_is_kept_of_a_workers_output_has_an_end(
 def test_what_a_script_prints_can_not_drive_a_terminal(followed: Any) -> None:
     shown, _ended = followed([news("\x1b[2Ja\x07\n"), news(active=False)])
     assert shown == ["0 gpu01: ?[2Ja?"]
+
+
+class Templar:
+    """Variables without a template in them."""
+
+    def template(self, value: Any) -> Any:
+        return value
+
+
+def test_a_worker_gets_the_environment_of_which_the_plan_has_the_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "home", lambda _known: tmp_path)
+    (tmp_path / "train.py").write_text("")
+    known: dict[str, Any] = {
+        "gpu_train_hosts": "gpu", "gpu_train_script": str(tmp_path / "train.py"),
+        "gpu_train_environment": {"TOKEN": "hush"},
+        "gpu_training_look": {"training": {"python": "/python"}},
+    }  # fmt: skip
+    plan = training.asked(known, [{"gpu_stack": {"tensorflow": "2.9"}}], ["gpu01"], 0.0)
+    made = action.ActionModule.__new__(action.ActionModule)
+    made._templar = Templar()
+    more = made._of_start(known, {**plan, "token": "t"}, "start", 0)
+    assert json.loads(more.pop("given"))["environment"] == {"TOKEN": "hush"}
+    assert "hush" not in json.dumps([plan, more])
+    # One that is wrong on this host alone is known before a worker starts anywhere.
+    known["gpu_train_environment"] = ["TOKEN=hush"]
+    with pytest.raises(AnsibleActionFail, match="is a list; expected variables by their names"):
+        made._of_start(known, {**plan, "token": "t"}, "look", 0)
 
 
 def test_a_jobs_secret_is_made_once_and_never_an_empty_one(tmp_path: Path) -> None:

@@ -97,8 +97,11 @@ class Rates:
         return dict(judged, check=entry["check"])
 
     def _lessons(self, subject: Any, figure: dict[str, Any]) -> list[Any]:
-        lessons = (_published(subject, figure), self._like(subject, figure),
-                 self._before(subject, figure))  # fmt: skip
+        lessons = (
+            _published(subject, figure),
+            self._like(subject, figure),
+            self._before(subject, figure),
+        )
         return [lesson for lesson in lessons if lesson is not None]
 
     def _like(self, subject: Any, figure: dict[str, Any]) -> Any:

@@ -145,9 +145,17 @@ def _swap(wish: dict[str, Any]) -> None:
 
 def _back(wish: dict[str, Any], slot: str, record: dict[str, Any]) -> str:
     """Ends what was just started; the former one serves on, if there is one: the words for it."""
-    name = wish["name"]
-    _end(name, slot)
-    former = record.get("slot")
+    try:
+        _end(wish["name"], slot)
+        left = ""
+    except RefusedError as error:
+        left = f"; {error}"
+    return left + _serve_former(wish, record)
+
+
+def _serve_former(wish: dict[str, Any], record: dict[str, Any]) -> str:
+    """Starts the former container where it was stopped, and leads its ports to it; the words."""
+    name, former = wish["name"], record.get("slot")
     if not former:
         _close_ports(name)
         return ""
@@ -232,13 +240,32 @@ def _close_ports(name: str, keep: list[str] | None = None) -> None:
 
 
 def _end(name: str, slot: str) -> None:
-    """Stops a model's container and removes its unit."""
+    """Stops a model's container and removes its unit.
+
+    RefusedError where the container may still run: the unit stays then, by which the next run
+    knows that there is something to end.
+    """
     unit = places.unit(name, slot)
-    programs.call(["systemctl", "disable", "--now", unit], timeout=180)
+    code, _out, error = programs.call(["systemctl", "disable", "--now", unit], timeout=180)
+    if code == 124:
+        raise RefusedError(
+            f"{unit} does not stop ({error}), and its container may still have its GPUs: "
+            "`systemctl status docker` says more; the next run ends it"
+        )
+    _end_outliving(name, slot)
     if _unit_text(unit) is not None:
         os.unlink(files.inside(f"{places.UNITS_PLACE}/{unit}"))
     _reload_systemd()
     programs.call(["systemctl", "reset-failed", unit])
+
+
+def _end_outliving(name: str, slot: str) -> None:
+    """Ends a container that outlives its unit: docker did not answer while systemd stopped that."""
+    container = places.container(name, slot)
+    form = docker_words.shape(".State.Running", f'index .Config.Labels "{places.LABEL}"')
+    code, out, _error = docker.answer("inspect", "--format", form, container, timeout=60)
+    if code == 0 and out.split() == ["true", name]:
+        programs.must(docker.answer("rm", "--force", container, timeout=60), "docker rm")
 
 
 def remove(name: str) -> None:

@@ -87,7 +87,7 @@ def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
         parts = [part for part in former if part["name"] not in fresh]
         parts += [_kept(named.get(part["name"]), part) for part in taken]
         parts.sort(key=lambda part: str(part["name"]))
-        _refuse_to_end_jobs(noted, noted, former, parts)
+        started = _refuse_to_end_jobs(noted, noted, former, parts)
         _keep(former, parts)
         try:
             written = configure(noted, parts)
@@ -96,7 +96,7 @@ def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
             _keep(parts, former)
             raise
         return {
-            "changed": written,
+            "changed": started or written,
             "part": next(part for part in parts if part["name"] == name),
             "sealed": key.sealed(certificate),
             "digest": noted["key"],
@@ -192,10 +192,18 @@ def endangered(
 
 def _refuse_to_end_jobs(
     noted: dict[str, Any], wished: dict[str, Any], former: Parts, parts: Parts
-) -> None:
+) -> bool:
+    """RefusalError for what would end a job. Returns whether slurmctld was started to ask it."""
     nodes, gone = endangered(noted, wished, former, parts)
-    if not (nodes or gone) or not services.is_active("slurmctld"):
-        return
+    if not (nodes or gone):
+        return False
+    started = not services.is_active("slurmctld")
+    if started:
+        if not (former and parts):
+            # It has no job without a node. The last one that goes has been looked at itself, and
+            # must go also where slurmctld can't start.
+            return False
+        _start_as_before(noted, former)
     for kind, names, option in (("node", nodes, ["-t", jobs.AT_WORK, "-w"]),
                                 ("partition", gone, ["-p"])):  # fmt: skip
         if not names:
@@ -210,6 +218,19 @@ def _refuse_to_end_jobs(
                     kind, ", ".join(sorted(names)), jobs.words(active_jobs)
                 )
             )
+    return started
+
+
+def _start_as_before(noted: dict[str, Any], parts: Parts) -> None:
+    """Starts slurmctld with its former configuration, under which no job ends. RefusalError.
+
+    The nodes can't be asked instead: slurmstepd runs only where a job has a step, not on all nodes
+    that are allocated to it.
+    """
+    try:
+        configure(noted, parts)
+    except RefusalError as error:
+        raise RefusalError(f"whether jobs would be ended can't be known: {error}") from error
 
 
 # the configuration
