@@ -158,7 +158,8 @@ def command(tree: Path, playbook: str, missing: str, options: Options, mode: Mod
     """ansible-playbook's command for a playbook of the tree; `missing`: the error without it."""
     path = tree / playbook
     if not path.is_file():
-        raise InputError(missing, where=str(tree), hint="`provision render` makes it")
+        first = "" if (tree / "lock.yml").is_file() else "`provision lock`, then "
+        raise InputError(missing, where=str(tree), hint=f"{first}`provision render` makes it")
     sources = inventory_sources(tree, options.inventory)
     return [find_program(), str(path), *arguments(replace(options, inventory=sources), mode)]
 

@@ -66,6 +66,10 @@ def test_apply_adds_nothing_of_its_own() -> None:
 def test_a_folder_without_a_playbook_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no site\.yml") as caught:
         run_playbook(tmp_path)
+    assert caught.value.hint == "`provision lock`, then `provision render` makes it"
+    (tmp_path / "lock.yml").write_text("")
+    with pytest.raises(InputError, match=r"no site\.yml") as caught:
+        run_playbook(tmp_path)
     assert caught.value.hint == "`provision render` makes it"
 
 
