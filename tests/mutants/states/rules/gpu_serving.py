@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from check_states import fresh
+from check_states import GONE, fresh
 from rule_states import GIB, PRE, State, machine
 
 from . import gpu_front_door, slurm
@@ -42,6 +42,7 @@ def served() -> dict[str, Any]:
             "port": 8501,
             "shared": False,
             "files": "",
+            "user": "65534:65534",
             "tensorrt": False,
         },
         {
@@ -96,6 +97,7 @@ SEEN, MODELS = PRE + "servings/", "options/gpu_servings/"
 MNIST = SEEN + "models/mnist/"
 ADA = {"name": "ada", "gpus": [0], "port": 8801}
 HERE: dict[str, Any] = {"base": served, "only": ("gpu_serving",)}
+LAST: dict[str, Any] = {"base": serving_before, "only": ("gpu_serving",)}
 
 
 def states() -> Iterator[State]:
@@ -116,10 +118,13 @@ def list_states() -> Iterator[State]:
     same = {MODELS + "0/port": 8801, "options/gpu_workspaces": [{**ADA, "gpus": "none"}]}
     yield State(rule, "a port is a workspace's", same, words, **HERE)
     yield State(rule, "all are in it", {}, **HERE)
+    yield State(rule, "the last one goes", {"options/gpu_servings": GONE}, **LAST)
+    yield State(rule, "a host without workspaces", {"options/gpu_workspaces": GONE}, **HERE)
     rule, gone = "serving-docker", {SEEN + "docker": False}
     words = ("models are served by its containers (bert, mnist)", "install docker.io")
     yield State(rule, "docker does not answer", gone, words, **HERE)
     yield State(rule, "nothing is to be served", {**gone, "options/gpu_servings": []}, **HERE)
+    yield State(rule, "the last one goes", {**gone, "options/gpu_servings": []}, **LAST)
     yield State(rule, "docker answers", {}, **HERE)
     rule, used = "serving-port", SEEN + "ports"
     words = ("port 8503 of the model bert is in use", "give bert another port")
@@ -148,8 +153,8 @@ def model_states() -> Iterator[State]:
         ),
         (
             "its user can't read it",
-            {MNIST + "closed": "/srv/models/mnist/2"},
-            "uid 65534, by whom the model mnist is served, can't read /srv/models/mnist/2",
+            {MNIST + "closed": "/srv/models/mnist/2", MODELS + "0/user": "1000:2000"},
+            "uid 1000, by whom the model mnist is served, can't read /srv/models/mnist/2",
         ),
         (
             "the newest version is no model",
@@ -169,6 +174,7 @@ def model_states() -> Iterator[State]:
     yield State(rule, "a newer one saved it", {saved: "2.12.0"}, words, **HERE)
     yield State(rule, "an older one did", {saved: "2.4.1"}, **HERE)
     yield State(rule, "it does not say", {saved: None}, **HERE)
+    yield State(rule, "the lock has no TensorFlow", {"row/tensorflow": GONE}, **HERE)
     rule, before = "serving-image-release", {"base": serving_before, "only": ("tensorflow",)}
     record = "found/state/gpu_serving/models/mnist/record/"
     words = ("models are served by TensorFlow 2.12, and the lock's is 2.9.3: mnist", "by -e")

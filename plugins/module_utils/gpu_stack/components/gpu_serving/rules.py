@@ -22,8 +22,9 @@ TENSORRT = {"2.9": "libnvinfer.so.7"}
 
 
 def _seen(facts: Facts) -> dict[str, Any]:
-    """What stands in the way of served models."""
-    return facts["preflight"].get("servings") or {}
+    """What stands in the way of served models, as obstacles.stands_in_the_way returns it."""
+    seen: dict[str, Any] = facts["preflight"]["servings"]
+    return seen
 
 
 def serving_list(_facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
@@ -40,7 +41,7 @@ def serving_docker(facts: Facts, changes: Changes, options: Options, _row: Row) 
     models = wished.models(options)
     names = [name for name in gpu_serving.touched(changes) if name in models]
     return docker_silent(
-        _seen(facts).get("docker"), names, changes, "models are served by its containers"
+        _seen(facts)["docker"], names, changes, "models are served by its containers"
     )
 
 
@@ -52,16 +53,18 @@ def serving_port(facts: Facts, _changes: Changes, options: Options, _row: Row) -
             f"port {port} of the model {names[port]} is in use by something else on this host",
             f"give {names[port]} another port in gpu_servings; `ss -tlnp` says who listens",
         )
-        for port in _seen(facts).get("ports") or []
+        for port in _seen(facts)["ports"]
         if port in names
     ]
 
 
 def serving_models(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
-    models, seen = wished.models(options), _seen(facts).get("models") or {}
+    models, seen = wished.models(options), _seen(facts)["models"]
     reasons = []
-    for name in sorted(set(seen) & set(models)):
-        entry, directory = models[name], seen[name]
+    for name, directory in seen.items():
+        if name not in models:
+            continue
+        entry = models[name]
         uid = entry["user"].partition(":")[0]
         versions = "a directory for each version, {0}/1/saved_model.pb and so on".format(
             entry["models"]
@@ -103,19 +106,16 @@ def serving_models(facts: Facts, _changes: Changes, options: Options, _row: Row)
     return reasons
 
 
-def serving_release(facts: Facts, _changes: Changes, options: Options, row: Row) -> Reasons:
-    models, seen = wished.models(options), _seen(facts).get("models") or {}
+def serving_release(facts: Facts, _changes: Changes, _options: Options, row: Row) -> Reasons:
     served = (row.get("tensorflow") or {}).get("version")
     return [
         (
             "version {0} of the model {1} was saved by TensorFlow {2}; the lock's TensorFlow, "
-            "which serves it, is {3}".format(
-                seen[name]["newest"], name, seen[name]["tensorflow"], served
-            ),
+            "which serves it, is {3}".format(model["newest"], name, model["tensorflow"], served),
             f"save it with TensorFlow {served} or an older 2.x, or wish for a newer TensorFlow",
         )
-        for name in sorted(set(seen) & set(models))
-        if saved_model.is_newer(seen[name]["tensorflow"], served)
+        for name, model in _seen(facts)["models"].items()
+        if saved_model.is_newer(model["tensorflow"], served)
     ]
 
 
@@ -128,7 +128,7 @@ def serving_swapped(facts: Facts, _changes: Changes, options: Options, _row: Row
             "name a directory below directories that only root can write to, as "
             f"/srv/models/{name}; itself it may be anybody's",
         )
-        for name, why in sorted((_seen(facts).get("swapped") or {}).items())
+        for name, why in _seen(facts)["swapped"].items()
         if name in models
     ]
 
@@ -208,7 +208,7 @@ def _kept_by_people(
     facts: Facts, people: list[dict[str, Any]], takers: list[dict[str, Any]], promised: Any
 ) -> Reasons:
     """GPUs of models that people have who asked for a number: nobody is moved for a model."""
-    kept = _seen(facts).get("kept") or {}
+    kept = _seen(facts)["kept"]
     counting = [person for person in people if people_list.is_whole(person["gpus"])]
     return [
         (
@@ -227,7 +227,7 @@ def _kept_by_people(
 
 
 def serving_memory(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
-    memory = _seen(facts).get("memory")
+    memory = _seen(facts)["memory"]
     people = [*wished.models(options).values(), *(options.get("gpu_workspaces") or [])]
     together = sum(traits.size(person.get("memory")) or 0 for person in people)
     if memory is None or together <= memory:
