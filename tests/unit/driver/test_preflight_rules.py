@@ -14,6 +14,7 @@ from gpu_stack.components import gpu_env
 from gpu_stack.components.cudnn import rules as cudnn_rules
 from gpu_stack.components.gpu_env import rules as env_rules
 from gpu_stack.components.gpu_front_door import rules as front_door_rules
+from gpu_stack.components.gpu_serving import rules as serving_rules
 from gpu_stack.components.gpu_workspace import rules as workspace_rules
 from gpu_stack.host import other_sources
 
@@ -22,6 +23,7 @@ from .trees import KERNEL
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
+from states.rules.gpu_serving import served
 from states.rules.gpu_workspace import shared
 
 
@@ -189,6 +191,19 @@ def test_a_lock_without_driver_or_cuda_is_no_fault() -> None:
     assert [blocker["id"] for blocker in preflight.blockers(facts, only, None, row)] == [
         "dpkg-broken"
     ]
+
+
+def test_a_lock_without_tensorflow_is_no_fault_of_a_model() -> None:
+    data = served()
+    arguments = (data["found"], [], data["options"], {})
+    assert serving_rules.serving_release(*arguments) == []
+    assert serving_rules.serving_image_release(*arguments) == []
+    (reason,) = serving_rules.serving_tensorrt(
+        *arguments[:2],
+        {"gpu_servings": [{**data["options"]["gpu_servings"][0], "tensorrt": True}]},
+        {},
+    )
+    assert "it needs TensorRT's libnvinfer, and no lock has it" in reason[0]
 
 
 def test_a_conflict_of_keys_is_reported_for_every_repository() -> None:

@@ -174,7 +174,6 @@ def model_states() -> Iterator[State]:
     yield State(rule, "a newer one saved it", {saved: "2.12.0"}, words, **HERE)
     yield State(rule, "an older one did", {saved: "2.4.1"}, **HERE)
     yield State(rule, "it does not say", {saved: None}, **HERE)
-    yield State(rule, "the lock has no TensorFlow", {"row/tensorflow": GONE}, **HERE)
     rule, before = "serving-image-release", {"base": serving_before, "only": ("tensorflow",)}
     record = "found/state/gpu_serving/models/mnist/record/"
     words = ("models are served by TensorFlow 2.12, and the lock's is 2.9.3: mnist", "by -e")
