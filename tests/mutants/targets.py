@@ -34,6 +34,8 @@ RULES = (
 # Rules whose look and judgement are in one file, and the test of both.
 LOOKS_AND_RULES = {
     "host/surroundings.py": "test_stack_surroundings.py",
+    "bundle_rules.py": "test_stack_bundle.py",
+    "cache_rules.py": "test_stack_cache.py",
     "host/bundle.py": "test_stack_bundle.py",
     "host/cache.py": "test_stack_cache.py",
     "components/tensorflow/venv_use.py": "test_stack_venvs.py",

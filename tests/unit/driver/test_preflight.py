@@ -78,7 +78,10 @@ def test_ports_are_named_in_one_order() -> None:
 
 
 def test_people_are_named_in_one_order() -> None:
-    people = [{"name": name, "gpus": [7]} for name in ("eve", "bob")]
+    people = [
+        {"name": name, "gpus": [7], "shared": True, "port": port}
+        for name, port in (("eve", 8801), ("bob", 8802))
+    ]
     changed = [change for change in CHANGES if change["component"] == "gpu_workspace"]
     arguments = ({**GOOD, "gpus": []}, changed, {"gpu_workspaces": people}, ROW)
     order = [blocker["message"].split()[0] for blocker in preflight.blockers(*arguments)]

@@ -23,7 +23,7 @@ from .trees import KERNEL
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
 
-from states.rules.gpu_serving import served
+from states.rules.gpu_serving import serving_before
 from states.rules.gpu_workspace import shared
 
 
@@ -194,7 +194,7 @@ def test_a_lock_without_driver_or_cuda_is_no_fault() -> None:
 
 
 def test_a_lock_without_tensorflow_is_no_fault_of_a_model() -> None:
-    data = served()
+    data = serving_before()
     arguments = (data["found"], [], data["options"], {})
     assert serving_rules.serving_release(*arguments) == []
     assert serving_rules.serving_image_release(*arguments) == []
@@ -286,7 +286,13 @@ def test_a_host_where_nobodys_file_is_left_gives_no_reason(state: dict[str, Any]
 
 
 def test_people_are_reported_in_order_of_their_names() -> None:
-    options = {"gpu_workspaces": [{"name": name, "user": "7"} for name in ("bob", "ada")]}
+    people = (("bob", 8801, "7"), ("ada", 8802, "8"))
+    options = {
+        "gpu_workspaces": [
+            {"name": name, "gpus": "none", "port": port, "user": user}
+            for name, port, user in people
+        ]
+    }
     for rule, key in (
         (workspace_rules.workspace_user, "users"),
         (workspace_rules.workspace_volume, "volumes"),

@@ -58,11 +58,22 @@ def test_a_cache_of_others_is_refused_in_both_ways(manifest: bytes, words: str) 
             assert tells == ""
 
 
-def test_something_else_at_that_port_is_named() -> None:
-    with served(of({})) as place:
+@pytest.mark.parametrize("status", [404, 410])
+def test_something_else_at_that_port_is_named(status: int) -> None:
+    with served(of({}, status)) as place:
         stops, _ = reasons(place, gpu_cache_fallback="direct")
         assert f"what answers at {place} is no cache" in stops
         assert "ansible-playbook cache.yml" in stops
+
+
+@pytest.mark.parametrize(("status", "silent"), [(403, False), (499, False), (500, True)])
+def test_a_server_that_refuses_is_no_silent_one(status: int, silent: bool) -> None:
+    """Past a cache that can't answer hosts may go; past one that won't only a person can."""
+    with served(of({}, status)) as place:
+        stops, tells = reasons(place, gpu_cache_fallback="direct")
+    words = f"the cache {place} does not answer this host: HTTP Error {status}"
+    assert words in (tells if silent else stops)
+    assert (stops if silent else tells) == ""
 
 
 def test_silence_stops_or_is_reported() -> None:
@@ -83,8 +94,16 @@ def test_with_a_bundle_the_cache_is_not_asked() -> None:
 
 @pytest.mark.parametrize("wish", ["/media/lab", "ftp://x/", "cache01:8088", "http://a:b@c/"])
 def test_what_is_no_address_is_refused(wish: str) -> None:
-    with pytest.raises(cache.UnfitError, match=r"^gpu_cache: .* is no address of a cache"):
+    with pytest.raises(
+        cache.UnfitError, match=r"^gpu_cache: .* is no address of a cache"
+    ) as caught:
         cache.place_of(wish)
+    assert caught.value.hint == "expected http://cache01:8088, without a login"
+
+
+def test_an_address_is_had_without_its_last_slash() -> None:
+    for place in ("http://cache01:8088", "https://cache01/lab"):
+        assert cache.place_of(place + "/") == place
 
 
 # where things are

@@ -328,7 +328,7 @@ def test_workspaces_wait_for_a_docker_that_the_same_run_brings() -> None:
     other = change(toolkit.NAME, toolkit.KEY, None, "as wished", "")
     comes = change(toolkit.NAME, "docker.io", None, "installed", "")
     facts = {"preflight": {"workspaces": {"docker": False}}}
-    options = {"gpu_workspaces": [{"name": "ada"}]}
+    options = {"gpu_workspaces": [{"name": "ada", "gpus": "none", "port": 8801}]}
     assert workspace_rules.workspace_docker(facts, [other, comes, mine], options, {}) == []
     assert len(workspace_rules.workspace_docker(facts, [other, mine], options, {})) == 1
 

@@ -33,6 +33,7 @@ SHIPPED = {
 MODULES = sorted(path.stem for path in Path(door.__file__).parent.glob("renewal/*.py"))
 NAME = "gpu07.example.org"
 ADA = {"name": "ada", "gpus": [0], "port": 8801, "volumes": [], "user": "0:0"}
+BOB = {"name": "bob", "gpus": [1], "port": 8802}
 OPTIONS: dict[str, Any] = {"gpu_front_door_name": NAME, "gpu_workspaces": [ADA]}
 FILES = {paths.SITE: "server {}\n", "/var/lib/gpu-front-door/index.html": "<p>\n"}
 DAY = 86400
@@ -201,7 +202,7 @@ def differs(host: Host, case: Case, **wished: Any) -> None:
             f"front door {NAME}", "other settings", "as wished", "changed: hsts, port",
         ),
         (
-            lambda _host: None, {"gpu_workspaces": [{**ADA, "port": 1}, {"name": "bob"}]},
+            lambda _host: None, {"gpu_workspaces": [{**ADA, "port": 1}, BOB]},
             f"front door {NAME}", "other settings", "as wished",
             "changed: people (ada), people (bob)",
         ),

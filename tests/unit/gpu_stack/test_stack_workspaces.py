@@ -354,7 +354,7 @@ def test_who_is_there_by_ssh_counts_too(host: Docked) -> None:
 
 def test_sshds_port_is_a_port_too(host: Docked) -> None:
     host.write("/proc/net/tcp", "  sl\n" + LINE.format(2201, "0A"))
-    ada = {**ADA, "kind": "both", "ssh_port": 2201, "ssh_keys": ["ssh-ed25519 AAAA"]}
+    ada = {**ADA, "kind": "both", "ssh_port": 2201, "ssh_keys": ["ssh-ed25519 " + "A" * 68]}
     assert in_the_way(host, ada, BOB)["ports"] == [2201]
     ssh = {key: value for key, value in ada.items() if key != "port"} | {"kind": "ssh"}
     host.give(ssh)

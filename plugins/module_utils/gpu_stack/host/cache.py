@@ -6,6 +6,8 @@ Unlike a bundle it has its files from the servers that the lock names, which the
 
 from __future__ import annotations
 
+import contextlib
+
 from . import bundle, bundle_layout
 from .origin import DIRECT
 
@@ -31,15 +33,13 @@ class UnfitError(bundle.UnfitError):
 
 def place_of(wish: str) -> str:
     """The cache's address, without a slash at its end; UnfitError."""
-    try:
+    with contextlib.suppress(bundle.UnfitError):
         place = bundle.place_of(wish)
-    except bundle.UnfitError:
-        place = ""
-    if not place.startswith(("http://", "https://")):
-        raise UnfitError(
-            f"{wish!r} is no address of a cache", "expected http://cache01:8088, without a login"
-        )
-    return place
+        if place.startswith(("http://", "https://")):
+            return place
+    raise UnfitError(
+        f"{wish!r} is no address of a cache", "expected http://cache01:8088, without a login"
+    )
 
 
 def read(wish: str) -> bundle.Bundle:

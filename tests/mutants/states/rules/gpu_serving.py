@@ -180,6 +180,13 @@ def model_states() -> Iterator[State]:
     yield State(rule, "another lock's image serves", {}, words, **before)
     yield State(rule, "this lock's does", {record + "release": "2.9"}, **before)
     yield State(rule, "nobody asked the image", {record + "release": ""}, **before)
+    yield State(rule, "its record can't be read", {record[:-1]: None}, **before)
+    yield State(rule, "the record has no image", {record + "settings": GONE}, **before)
+    both = dict.fromkeys(
+        ("mnist", "bert"), serving_before()["found"]["state"]["gpu_serving"]["models"]["mnist"]
+    )
+    words = ("and the lock's is 2.9.3: bert, mnist",)
+    yield State(rule, "both are another's", {record.rpartition("/mnist")[0]: both}, words, **before)
     other = {"options/gpu_serving_image": "sha256:" + "b" * 64}
     yield State(rule, "another image is wished for", other, **before)
     rule, why = "serving-swapped", "/data/ada/m: /data/ada belongs to uid 1000"
@@ -196,6 +203,11 @@ def room_states() -> Iterator[State]:
     words = ("GPU 0 is promised twice, to ada and model mnist",)
     theirs, listed = {"options/gpu_workspaces": [ADA]}, ("serving-list",)
     yield State(rule, "a workspace has it", theirs, words, also=listed, **HERE)
+    words = ("GPU 0 is promised twice, to ada and model mnist",)
+    alone = {MODELS + "0/shared": True, **theirs}
+    yield State(rule, "a workspace has it alone", alone, words, also=listed, **HERE)
+    odd = {"options/gpu_servings": [], "options/gpu_workspaces": [{**ADA, "gpus": [5]}]}
+    yield State(rule, "no model is to be served", odd, **LAST)
     words = ("ada asks for 1 GPUs, and 0 of the host's 2 are left",)
     counted = {"options/gpu_workspaces": [{**ADA, "gpus": 1}]}
     yield State(rule, "none is left for a workspace", counted, words, **HERE)
@@ -210,6 +222,7 @@ def room_states() -> Iterator[State]:
     yield State(rule, "Slurm gives it out", {theirs: [0]}, words, **nodes)
     idle = {theirs: [0], "options/slurm_compute": False}
     yield State(rule, "no job of Slurm's runs here", idle, **nodes)
+    yield State(rule, "Slurm's own is not there", {theirs: [9]}, **nodes)
     uuid = "GPU-11111111-2222-3333-4444-555555555555"
     yield State(rule, "a model names it by UUID", {gpus: [uuid]}, **HERE)
     words = ("GPU 0 of the model mnist is ada's now, who asked for 1", "give the model another")
@@ -220,14 +233,34 @@ def room_states() -> Iterator[State]:
         MODELS + "0/shared": True,
     }
     yield State(rule, "both share it", {**has, **both}, **HERE)
+    for who, changes in (
+        ("the model alone is shared", {MODELS + "0/shared": True}),
+        (
+            "the workspace alone is",
+            {"options/gpu_workspaces": [{**ADA, "gpus": 1, "shared": True}]},
+        ),
+    ):
+        yield State(rule, who, {**has, **changes}, words, **HERE)
+    every = {**has, gpus: "all"}
+    yield State(rule, "the model gets them all", every, words, also=listed, **HERE)
+    moved = {"options/gpu_workspaces": [{**ADA, "gpus": [1]}]}
+    yield State(rule, "somebody asks for another", {**has, **moved}, **HERE)
+    both_change = {**HERE, "only": ("gpu_serving", "gpu_workspace")}
+    yield State(rule, "the workspace changes as well", has, **both_change)
     yield State(rule, "somebody has the other", {**has, SEEN + "kept": {"ada": [1]}}, **HERE)
     yield State(rule, "each has its own", {}, **HERE)
     rule = "serving-memory"
     words = ("may use 4096 MiB together, and this host has 4095 MiB", "give less memory")
     yield State(rule, "a byte too much", {SEEN + "memory": 4 * GIB - 1}, words, **HERE)
     yield State(rule, "just as much", {SEEN + "memory": 4 * GIB}, **HERE)
+    people = {"options/gpu_workspaces": [{**ADA, "gpus": "none", "memory": "2g"}]}
+    words = ("may use 6144 MiB together",)
+    yield State(rule, "a workspace uses it", people, words, **HERE)
     yield State(rule, "nobody knows", {SEEN + "memory": None}, **HERE)
     rule = "serving-tensorrt"
     words = ("mnist can't be converted by TF-TRT: it needs libnvinfer.so.7", "leave `tensorrt` out")
     yield State(rule, "somebody wishes for TF-TRT", {MODELS + "0/tensorrt": True}, words, **HERE)
+    models = served()["options"]["gpu_servings"]
+    two = {MODELS[:-1]: [{**model, "tensorrt": True} for model in models]}
+    yield State(rule, "both do", two, ("bert, mnist can't be converted",), **HERE)
     yield State(rule, "nobody does", {MODELS + "0/tensorrt": False}, **HERE)

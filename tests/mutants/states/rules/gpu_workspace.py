@@ -30,7 +30,16 @@ def shared() -> dict[str, Any]:
         "volumes": {},
     }
     data["options"]["gpu_workspaces"] = [
-        {"name": "ada", "gpus": [1], "port": 8801, "ssh_port": 2200, "memory": "3g"},
+        {
+            "name": "ada",
+            "kind": "both",
+            "gpus": [1],
+            "shared": True,
+            "port": 8801,
+            "ssh_port": 2200,
+            "ssh_keys": ["ssh-ed25519 " + "A" * 68],
+            "memory": "3g",
+        },
         {
             "name": "bob",
             "gpus": 2,
@@ -46,6 +55,12 @@ def shared() -> dict[str, Any]:
 def states() -> Iterator[State]:
     seen, here = PRE + "workspaces/", {"base": shared, "only": ("gpu_workspace",)}
     nobody = {"options": {"gpu_workspaces": []}}
+    rule, name = "workspace-list", "options/gpu_workspaces/1/"
+    words = ('gpu_workspaces: entry 2: "Bob" is no user name', "provision explain gpu_workspaces")
+    yield State(rule, "a name is none", {name + "name": "Bob"}, words, **here)
+    words = ("port 8801 is said twice (ada and bob)",)
+    yield State(rule, "two have one port", {name + "port": 8801}, words, **here)
+    yield State(rule, "all are in it", {}, **here)
     rule, gone = "workspace-docker", {seen + "docker": False}
     words = ("workspaces are its containers (ada, bob)", "install docker.io")
     yield State(rule, "docker does not answer", gone, words, **here)

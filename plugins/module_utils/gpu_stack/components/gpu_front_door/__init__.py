@@ -12,6 +12,7 @@ import time
 from ...change import change, is_touched
 from ...host import digests, file_state, mapping
 from ...type_checking import TYPE_CHECKING
+from .. import gpu_workspace
 from . import obstacles, wishes
 from .renewal import paths
 from .renewal.state import ends_soon, nginx_runs, server_of
@@ -49,7 +50,7 @@ def settings(options: Options) -> dict[str, Any]:
         "hsts": option("hsts", False),
         # A former run with another source may have left more.
         "given": {word: given_files[word] for word in given_files if word in GIVEN.get(tls, ())},
-        "people": options.get("gpu_workspaces") or [],
+        "people": list(gpu_workspace.wished_people(options).values()),
         "serving": bool(options.get("gpu_servings")),
         "acme": {
             "email": option("acme_email", ""),

@@ -27,11 +27,22 @@ def _seen(facts: Facts) -> dict[str, Any]:
     return seen
 
 
+def _people(options: Options) -> list[dict[str, Any]]:
+    """The entries of gpu_workspaces, each with all keys; [] of a list that can't be read."""
+    return people_list.checked(list(gpu_workspace.wished_people(options).values()))
+
+
+def _locked(row: Row) -> str | None:
+    """The lock's TensorFlow; None of a lock without it."""
+    version: str | None = (row.get("tensorflow") or {}).get("version")
+    return version
+
+
 def serving_list(_facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     # An inventory is refused when it is rendered; this is for what comes by -e or a template.
     try:
         models = entries.checked(options.get("gpu_servings") or [])
-        entries.refuse_clashes(models, options.get("gpu_workspaces") or [], options)
+        entries.refuse_clashes(models, _people(options), options)
     except ValueError as error:
         return [(f"gpu_servings: {error}", "`provision explain gpu_servings`")]
     return []
@@ -107,7 +118,7 @@ def serving_models(facts: Facts, _changes: Changes, options: Options, _row: Row)
 
 
 def serving_release(facts: Facts, _changes: Changes, _options: Options, row: Row) -> Reasons:
-    served = (row.get("tensorflow") or {}).get("version")
+    served = _locked(row)
     return [
         (
             "version {0} of the model {1} was saved by TensorFlow {2}; the lock's TensorFlow, "
@@ -135,8 +146,8 @@ def serving_swapped(facts: Facts, _changes: Changes, options: Options, _row: Row
 
 def serving_image_release(facts: Facts, _changes: Changes, options: Options, row: Row) -> Reasons:
     # Another lock, a former one among them, leaves a model with the image that it has.
-    models, locked = wished.models(options), ((row or {}).get("tensorflow") or {}).get("version")
-    seen = facts["state"].get(gpu_serving.NAME, {}).get("models") or {}
+    models, locked = wished.models(options), _locked(row)
+    seen = facts["state"].get(gpu_serving.NAME, {}).get("models", {})
     records = {name: seen[name]["record"] or {} for name in sorted(models) if name in seen}
     others = {
         name: record["release"]
@@ -173,10 +184,7 @@ def serving_gpu(facts: Facts, changes: Changes, options: Options, _row: Row) -> 
     from ..gpu_workspace import allocation
 
     count = len(facts["gpus"])
-    people = [
-        {"name": person["name"], "gpus": person["gpus"], "shared": person.get("shared", False)}
-        for person in options.get("gpu_workspaces") or []
-    ]
+    people = _people(options)
     takers = people_list.takers_of(list(models.values()))
     everybody = [_by_index(taker) for taker in people + takers]
     try:
@@ -188,7 +196,9 @@ def serving_gpu(facts: Facts, changes: Changes, options: Options, _row: Row) -> 
         "a workspace or to Slurm; where two of the first are meant, shared: true of both"
     )
     try:
-        promised = allocation.allocated(everybody, ["a GPU"] * count, {}, of_slurm)
+        promised = allocation.allocated(
+            everybody, [str(index) for index in range(count)], {}, of_slurm
+        )
     except ValueError as error:
         return [(str(error), hint)]
     # With a workspace's change its role gives everybody anew what the models leave.
@@ -201,7 +211,7 @@ def _by_index(taker: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(taker["gpus"], list):
         return taker
     indices = [gpu for gpu in taker["gpus"] if people_list.is_whole(gpu)]
-    return dict(taker, gpus=indices or "none")
+    return dict(taker, gpus=indices)
 
 
 def _kept_by_people(
@@ -228,8 +238,8 @@ def _kept_by_people(
 
 def serving_memory(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
     memory = _seen(facts)["memory"]
-    people = [*wished.models(options).values(), *(options.get("gpu_workspaces") or [])]
-    together = sum(traits.size(person.get("memory")) or 0 for person in people)
+    takers = [*wished.models(options).values(), *_people(options)]
+    together = sum(traits.size(taker["memory"]) or 0 for taker in takers)
     if memory is None or together <= memory:
         return []
     return [
@@ -244,8 +254,8 @@ def serving_memory(facts: Facts, _changes: Changes, options: Options, _row: Row)
 def serving_tensorrt(_facts: Facts, _changes: Changes, options: Options, row: Row) -> Reasons:
     models = wished.models(options)
     names = [name for name in sorted(models) if models[name]["tensorrt"]]
-    release = (row.get("tensorflow") or {}).get("version") or ""
-    library = TENSORRT.get(".".join(release.split(".")[:2]), "TensorRT's libnvinfer")
+    branch = ".".join(str(_locked(row)).split(".")[:2])
+    library = TENSORRT.get(branch, "TensorRT's libnvinfer")
     if not names:
         return []
     return [

@@ -11,7 +11,7 @@ from ...change import change, is_touched
 from ...host import digests, file_state, mapping
 from ...type_checking import TYPE_CHECKING
 from . import shipped, wished, workspace_users
-from .program import docker_words, places, traits
+from .program import docker_words, people_list, places, traits
 
 if TYPE_CHECKING:
     from typing import Any
@@ -23,8 +23,19 @@ NAME = "gpu_workspace"
 PATIENCE = "20"
 
 
+def unreadable(options: Options) -> str | None:
+    """What is wrong with the list gpu_workspaces; None where it can be read."""
+    try:
+        people_list.checked(options.get("gpu_workspaces") or [])
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def wished_people(options: Options) -> dict[str, dict[str, Any]]:
-    """{name: the person as the inventory has it}."""
+    """{name: the person as the inventory has it}; {} of a list that can't be read."""
+    if unreadable(options) is not None:
+        return {}
     return {person["name"]: person for person in options.get("gpu_workspaces") or []}
 
 
@@ -168,6 +179,10 @@ def _other_settings(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str]
 
 def differ(stack: Stack, state: State, options: Options) -> Changes:
     """Changes of the workspaces that differ from the wish, and of no others."""
+    wrong = unreadable(options)
+    if wrong is not None:
+        # The preflight refuses it; nobody's workspace is removed for a slip of the pen.
+        return [change(NAME, "gpu_workspaces", None, "a list of people", wrong)]
     # No lock has a part for it, but an image is built of the stack.
     options = wished.with_image(options, stack)
     changes = []
@@ -181,12 +196,15 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
     changes += _files(state.get("files") or {})
     for name in sorted(people):
         seen = state["people"].get(name)
-        wrong = fault(people[name], seen, state, options)
+        difference = fault(people[name], seen, state, options)
         home = _home(people[name], state["uids"], options)
-        if wrong is None and home is not None:
-            wrong = ("home of another", "its container is stopped while the home changes its owner")
-        if wrong is not None:
-            changes.append(change(NAME, "workspace " + name, wrong[0], "as wished", wrong[1]))
+        if difference is None and home is not None:
+            why = "its container is stopped while the home changes its owner"
+            difference = ("home of another", why)
+        if difference is not None:
+            changes.append(
+                change(NAME, "workspace " + name, difference[0], "as wished", difference[1])
+            )
         if home is not None:
             changes.append(home)
     return changes

@@ -20,6 +20,14 @@ def _workspaces(facts: Facts, options: Options) -> tuple[dict[str, Any], dict[st
     return facts["preflight"].get("workspaces") or {}, gpu_workspace.wished_people(options)
 
 
+def workspace_list(_facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
+    # An inventory is refused when it is rendered; this is for what comes by -e or a template.
+    wrong = gpu_workspace.unreadable(options)
+    if wrong is None:
+        return []
+    return [(f"gpu_workspaces: {wrong}", "`provision explain gpu_workspaces`")]
+
+
 def workspace_docker(facts: Facts, changes: Changes, options: Options, _row: Row) -> Reasons:
     seen, people = _workspaces(facts, options)
     names = [name for name in obstacles.touched(changes) if name in people]
@@ -136,6 +144,7 @@ def workspace_in_use(facts: Facts, _changes: Changes, options: Options, _row: Ro
 RULES = rules_of(
     gpu_workspace.NAME,
     stops={
+        "workspace-list": workspace_list,
         "workspace-docker": workspace_docker,
         "workspace-port": workspace_port,
         "workspace-user": workspace_user,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...host import gpu_shares as share
 from ...rules import rules_of
 from ...type_checking import TYPE_CHECKING
-from .. import slurm
+from .. import gpu_workspace, slurm
 from . import jobs_first, obstacles
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def slurm_gpus(facts: Facts, _changes: Changes, options: Options, _row: Row) -> 
     value, count = share.promised(options), len(facts["gpus"])
     try:
         share.of_slurm(value, count)
-        why = share.clash(value, options.get("gpu_workspaces") or [], count)
+        why = share.clash(value, list(gpu_workspace.wished_people(options).values()), count)
     except ValueError as error:
         why = str(error)
     if why is None:
