@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -147,6 +148,14 @@ def test_a_wish_is_named_person_by_person(tmp_path: Path) -> None:
         ("workspace ada", None, "as wished"),
         ("workspace bob", None, "as wished"),
     ]
+
+
+@pytest.mark.parametrize("people", [[{"name": "ada"}], [{"gpus": 1}], ["ada"], {"ada": {}}])
+def test_nobody_is_removed_for_a_list_that_can_not_be_read(host: Docked, people: Any) -> None:
+    """By -e: an inventory is refused when it is rendered."""
+    ((item, before, after, why),) = changes(host, gpu_workspaces=people)
+    assert (item, before, after) == ("gpu_workspaces", None, "a list of people")
+    assert re.match("ada needs gpus: |entry 1: nothing is |entry 1 is no mapping|it is a list", why)
 
 
 def test_who_is_no_longer_named_goes_and_nobody_else(host: Docked) -> None:
