@@ -57,7 +57,7 @@ def fault(root: Path, wish: str = "/media/lab") -> str:
     """What the rule says of the bundle on this host; "" where it is one."""
     context = Context(root=str(root), options={"gpu_bundle": wish})
     facts = {"lock_digest": DIGEST, "platform": DEBIAN}
-    seen = bundle_rules.look(context)
+    seen = bundle_rules.FACTS["bundle"](context)
     reasons = bundle_rules.unfit({**facts, "preflight": {"bundle": seen}}, [], {}, None)
     assert all(hint for _, hint in reasons)
     return "; ".join(f"{message}. {hint}" for message, hint in reasons)

@@ -25,7 +25,7 @@ SOURCE = {"url": DEBIAN_URL, "suite": "bookworm", "components": ["contrib", "mai
 
 def reasons(place: str, **options: str) -> tuple[str, str]:
     """(what stops the run, what a person is told) of the cache at this address."""
-    seen = cache_rules.look(Context(options={"gpu_cache": place, **options}))
+    seen = cache_rules.FACTS["cache"](Context(options={"gpu_cache": place, **options}))
     facts = {"lock_digest": DIGEST, "platform": DEBIAN, "preflight": {"cache": seen}}
     stops, tells = (
         [f"{message}. {hint}" for message, hint in rule.check(facts, [], {}, None)]
