@@ -56,9 +56,6 @@ def states() -> Iterator[State]:
     )
     yield State(rule, "nobody is behind it", nobody, words, **here)
     yield State(rule, "somebody is", {}, **here)
-    model = {"name": "mnist", "models": "/srv/models/mnist", "gpus": "none", "port": 8501}
-    served = {"options": {**doored()["options"], "gpu_workspaces": [], "gpu_servings": [model]}}
-    yield State(rule, "a model is", served, **here)
     gone = {**nobody, "options/gpu_front_door_name": ""}
     yield State(rule, "the door goes as well", gone, **here)
     rule, way, agreed = "front-door-terms", "options/gpu_front_door_tls", "options/gpu_front_door_"

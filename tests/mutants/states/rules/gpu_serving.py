@@ -120,6 +120,8 @@ def list_states() -> Iterator[State]:
     yield State(rule, "all are in it", {}, **HERE)
     yield State(rule, "the last one goes", {"options/gpu_servings": GONE}, **LAST)
     yield State(rule, "a host without workspaces", {"options/gpu_workspaces": GONE}, **HERE)
+    alone = {**door, "only": ("gpu_front_door",)}
+    yield State("front-door-nobody", "a model is behind it", {}, **alone)
     rule, gone = "serving-docker", {SEEN + "docker": False}
     words = ("models are served by its containers (bert, mnist)", "install docker.io")
     yield State(rule, "docker does not answer", gone, words, **HERE)
