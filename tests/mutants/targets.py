@@ -6,16 +6,14 @@ they rest on. Tests stand in the order in which they are tried.
 
 from __future__ import annotations
 
-from farm import Target
+from farm import ROOT, Target
 from gpu_stack.components import COMPONENTS, NAMES
 
 GPU_STACK = "plugins/module_utils/gpu_stack"
-WHEELS = "tests/unit/verify/test_checks_wheels.py"
-EDGES = "tests/unit/verify/test_checks_edges.py"
-TOOLKIT = "tests/unit/verify/test_checks_toolkit.py"
-WORKSPACES = "tests/unit/verify/test_checks_workspaces.py"
-FRONT_DOOR = "tests/unit/verify/test_checks_front_door.py"
-OF_PEOPLE = "tests/unit/verify/test_checks_of_people.py"
+OF_CHECKS = tuple(
+    path.relative_to(ROOT).as_posix()
+    for path in sorted((ROOT / "tests/unit/verify").glob("test_checks*.py"))
+)
 STATES = "tests/mutants/test_mutants_states.py"
 CURES = "tests/mutants/test_mutants_cures.py"
 
@@ -106,17 +104,7 @@ TARGETS = (
         Target(
             f"provision/verify/checks/{name}.py",
             f"provision.verify.checks.{name}",
-            (
-                "tests/unit/verify/test_checks.py",
-                "tests/unit/verify/test_checks_wheels.py",
-                EDGES,
-                TOOLKIT,
-                WORKSPACES,
-                FRONT_DOOR,
-                OF_PEOPLE,
-                STATES,
-                CURES,
-            ),
+            (*OF_CHECKS, STATES, CURES),
         )
         for name in CHECKS
     ),

@@ -54,12 +54,12 @@ def models_are_available(seen: Seen) -> Verdict:
         if model["versions"] is None:
             return "nothing answers at its port"
         serving = [int(row["version"]) for row in model["versions"] if row["state"] == "AVAILABLE"]
-        newest = max(serving, default=-1)
-        still = f"version {newest} still serves" if serving else "no version serves"
+        still = f"version {max(serving)} still serves" if serving else "no version serves"
         for row in model["versions"]:
             # TensorFlow Serving lists what failed until it ends, whatever came of it since.
             gone = model["there"] is not None and row["version"] not in model["there"]
-            if row["state"] == "END" and row["error"] and int(row["version"]) > newest and not gone:
+            newer = all(int(row["version"]) > version for version in serving)
+            if row["state"] == "END" and row["error"] and newer and not gone:
                 return f"version {row['version']} does not load: {row['error']}; {still}"
         return None if serving else still
 

@@ -37,6 +37,10 @@ def version(number: str, state: str, error: str = "") -> dict[str, str]:
         ([version("5", "END", "bad"), version("4", "AVAILABLE")], ["4"], "passed"),
         ([version("10", "AVAILABLE"), version("9", "END", "bad")], None, "passed"),
         ([version("5", "END", "bad")], [], "failed"),
+        # It was unloaded by request, and fails no more.
+        ([version("5", "END"), version("4", "AVAILABLE")], ["4", "5"], "passed"),
+        ([version("5", "LOADING", "bad"), version("4", "AVAILABLE")], ["4", "5"], "passed"),
+        ([version("4", "END", "bad"), version("4", "AVAILABLE")], ["4"], "passed"),
     ],
 )
 def test_what_failed_counts_while_it_is_the_newest(
@@ -45,6 +49,33 @@ def test_what_failed_counts_while_it_is_the_newest(
     data = served()
     data["probe"]["served_models"]["mnist"].update(versions=versions, there=there)
     assert verdicts(data)[AVAILABLE].result == result
+
+
+def test_the_newest_that_serves_is_named() -> None:
+    data = served()
+    versions = [version("5", "END", "bad"), version("3", "AVAILABLE"), version("4", "AVAILABLE")]
+    data["probe"]["served_models"]["mnist"].update(versions=versions, there=["3", "4", "5"])
+    assert verdicts(data)[AVAILABLE].diagnosis == (
+        "mnist: version 5 does not load: bad; version 4 still serves"
+    )
+
+
+def test_models_are_named_in_order() -> None:
+    data = served()
+    mnist = data["probe"]["served_models"]["mnist"]
+    data["probe"]["served_models"]["bert"] = dict(mnist)
+    assert verdicts(data)["gpu_serving.runs"].detail == "bert, mnist: active"
+    for model in data["probe"]["served_models"].values():
+        model["unit"] = "failed"
+    verdict = verdicts(data)["gpu_serving.runs"]
+    assert verdict.detail == "bert: its unit is failed; mnist: its unit is failed"
+
+
+def test_a_host_without_a_front_door_has_none_to_ask() -> None:
+    data = served()
+    data["options"]["gpu_front_door_name"] = ""
+    verdict = verdicts(data)["gpu_serving.strangers"]
+    assert (verdict.result, verdict.detail) == ("not_applicable", "there is no front door here")
 
 
 def answered(body: bytes) -> Any:
