@@ -37,6 +37,11 @@ def version(number: str, state: str, error: str = "") -> dict[str, str]:
         ([version("5", "END", "bad"), version("4", "AVAILABLE")], ["4"], "passed"),
         ([version("10", "AVAILABLE"), version("9", "END", "bad")], None, "passed"),
         ([version("5", "END", "bad")], [], "failed"),
+        (
+            [version("3", "AVAILABLE"), version("4", "END", "bad"), version("5", "AVAILABLE")],
+            ["3", "4", "5"],
+            "passed",
+        ),
         # It was unloaded by request, and fails no more.
         ([version("5", "END"), version("4", "AVAILABLE")], ["4", "5"], "passed"),
         ([version("5", "LOADING", "bad"), version("4", "AVAILABLE")], ["4", "5"], "passed"),
