@@ -50,9 +50,10 @@ def slurm_ready(seen: Seen) -> Verdict:
         return not_applicable("no jobs run on this host")
     if node is None:
         return failed("slurmctld does not know this host", AGAIN)
-    states = node["State"].rstrip("*").split("+")
-    away = any(mark.startswith(AWAY) for mark in states[1:]) or node["State"].endswith("*")
-    if states[0] in READY and not away:
+    state, *marks = node["State"].split("+")
+    # With a * slurmctld says that the node does not answer.
+    away = "*" in node["State"] or any(mark.startswith(AWAY) for mark in marks)
+    if state in READY and not away:
         return passed(node["State"].lower())
     reason = node["Reason"] or "nobody said why"
     return failed(f"the node is {node['State'].lower()}: {reason}", RESUME)
@@ -63,7 +64,7 @@ def slurm_gpus(seen: Seen) -> Verdict:
     node = _node(seen)
     if node is None:
         return not_applicable("this host is no node")
-    given = sum(int(count) for count in re.findall(r"gpu:\w+:(\d+)", node.get("Gres", "")))
+    given = sum(int(count) for count in re.findall(r"gpu:\w+:(\d+)", str(node.get("Gres"))))
     devices = seen.probe["slurm"]["devices"]
     wished = _wished(seen.options.get("slurm_gpus", "all"), devices)
     if given == wished:
