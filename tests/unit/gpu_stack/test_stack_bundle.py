@@ -26,6 +26,7 @@ FILES = {
     f"files/{CUDNN}/cudnn.tgz": b"cuDNN",
     "archives/deb.example.org/pool/linux-headers-6.1.0-20-amd64_6.1.20_amd64.deb": b"headers",
 }
+ENTRY = {"size": 1, "sha256": ""}
 DEBIAN = {"distribution": "debian", "release": "12"}
 
 
@@ -77,6 +78,78 @@ def test_without_the_option_nothing_is_read(tmp_path: Path) -> None:
     assert bundle.of_host(Context(root=str(tmp_path))) is None
 
 
+def test_it_is_read_once(folder: Path, tmp_path: Path) -> None:
+    context = Context(root=str(tmp_path), options={"gpu_bundle": "/media/lab"})
+    whole = bundle.of_host(context)
+    (folder / "manifest.json").unlink()
+    assert bundle.of_host(context) is whole
+    assert whole is not None
+    assert bundle.has_package(whole, "linux-headers-6.1.0-20-amd64")
+    assert not bundle.has_package(whole, "linux-headers-6.1.0-20")
+
+
+def test_only_what_is_in_it_must_be_roots(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home").chmod(0o777)
+    assert folder.is_dir()
+    assert fault(tmp_path) == ""
+
+
+def test_a_link_leads_through_folders_of_roots_alone(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "srv").mkdir()
+    folder.rename(tmp_path / "srv/lab")
+    folder.symlink_to("../srv/lab")
+    assert fault(tmp_path) == ""
+    (tmp_path / "srv").chmod(0o777)
+    assert "others than root can change /srv," in fault(tmp_path)
+
+
+def test_what_goes_while_it_is_looked_at_is_named(tmp_path: Path) -> None:
+    with pytest.raises(bundle.UnfitError, match=r"^gpu_bundle: /gone can't be read$") as error:
+        bundle._roots(Context(root=str(tmp_path)), "/gone", "/gone")
+    assert error.value.silent is False
+
+
+def test_a_manifest_may_be_as_large_as_the_limit(folder: Path, tmp_path: Path) -> None:
+    """And no more than a byte beyond is read."""
+    asked = []
+
+    class Recorded(Context):
+        def read_bytes(self, path: str, size: int | None = None) -> bytes | None:
+            asked.append(size)
+            return super().read_bytes(path, size)
+
+    padding = b" " * (bundle.LIMIT - len(document()))
+    (folder / "manifest.json").write_bytes(document() + padding)
+    assert bundle.read(Recorded(root=str(tmp_path)), "/media/lab").lock == DIGEST
+    assert asked == [bundle.LIMIT + 1]
+    (folder / "manifest.json").write_bytes(document() + padding + b" ")
+    assert "more than 16777216 bytes" in fault(tmp_path)
+
+
+def test_what_is_no_file_of_its_is_not_found_by_a_hash() -> None:
+    entries = {"files/x": {"size": 1, "sha256": "d" * 64}, "filesx": {"size": 1, "sha256": CUDNN}}
+    whole = bundle.parse("http://x", document(files=entries))
+    assert whole.by_hash == {"d" * 64: "files/x"}
+
+
+def test_the_first_of_several_missing_files_is_named(folder: Path, tmp_path: Path) -> None:
+    for path in FILES:
+        (folder / path).unlink()
+    assert "is not whole: archives/deb.example.org/" in fault(tmp_path)
+    assert "_amd64.deb and 1 more is missing or cut short" in fault(tmp_path)
+    (folder / f"files/{CUDNN}/cudnn.tgz").write_bytes(b"cuDNN")
+    assert "_amd64.deb is missing or cut short" in fault(tmp_path)
+
+
+def test_a_folder_is_no_file(folder: Path, tmp_path: Path) -> None:
+    (folder / "files/dir").mkdir()
+    size = (folder / "files/dir").stat().st_size
+    entries = {"files/dir": {"size": size, "sha256": ""}}
+    (folder / "manifest.json").write_bytes(document(files=entries))
+    assert "files/dir is missing or cut short" in fault(tmp_path)
+
+
 def _without(name: str) -> Callable[[Path], object]:
     return lambda place: (place / name).unlink()
 
@@ -91,11 +164,23 @@ def _with(name: str, body: bytes = b"") -> Callable[[Path], object]:
         (_without("manifest.json"), "/media/lab is no bundle, or an unfinished one"),
         (_with(".unfinished"), "the bundle /media/lab is unfinished"),
         (_with("delta.json"), "is a delta"),
-        (_with("manifest.json", document()[:99]), "was cut short or altered"),
+        (
+            _with("manifest.json", document()[:99]),
+            "/media/lab/manifest.json was cut short or altered",
+        ),
+        (_with("manifest.json", b"{}"), "was cut short or altered"),
+        (_with("manifest.json", document(files=[])), "was cut short or altered"),
+        (
+            lambda place: _without("manifest.json")(place) or (place / "manifest.json").mkdir(),
+            "/media/lab/manifest.json can't be read. check the disk: dmesg",
+        ),
         (_with("manifest.json", b"[]"), "was cut short or altered"),
         (_with("manifest.json", b"[" * 100000), "was cut short or altered"),
         (_with("manifest.json", document(format=7)), "has the format 7 of another"),
-        (_with("manifest.json", document(files={"../x": {"size": 1, "sha256": ""}})), "outside"),
+        *(
+            (_with("manifest.json", document(files={"files/x": ENTRY, path: ENTRY})), "outside")
+            for path in ("../x", "files/../x", "./x", "/x", "files//x", "files/a\nb")
+        ),
         (_with("manifest.json", document(lock="sha256:old")), "another lock: sha256:old"),
         (_with("manifest.json", document(platforms=["debian13"])), "nothing for debian12"),
         (_with(f"files/{CUDNN}/cudnn.tgz", b"cuD"), f"{CUDNN}/cudnn.tgz is missing or cut"),
@@ -164,6 +249,7 @@ def test_a_login_is_refused_and_not_repeated() -> None:
     with pytest.raises(bundle.UnfitError, match="without a login") as error:
         bundle.place_of("http://ada:secret@192.0.2.1/lab")
     assert "secret" not in str(error.value) + error.value.hint
+    assert error.value.hint == "serve it to the hosts' network alone, and name it without one"
 
 
 # a web server
@@ -207,6 +293,8 @@ def test_a_server_is_read(tmp_path: Path) -> None:
     ("answer", "words"),
     [
         (of({}), "is no bundle, or an unfinished one"),
+        (of({}, 410), "is no bundle, or an unfinished one"),
+        (of({}, 409), "can't be read from this host: HTTP Error 409"),
         (of({}, 500), "can't be read from this host: HTTP Error 500"),
         (of({"manifest.json": b"<html>"}), "was cut short or altered"),
         (of({"manifest.json": document(), ".unfinished": b""}), "is unfinished"),
@@ -233,6 +321,13 @@ def test_a_server_that_says_nothing_is_left(
     with served(lambda _request: wait.wait(5) and None) as place:
         assert "timed out" in fault(tmp_path, place)
         wait.set()
+
+
+def test_a_server_that_hangs_up_is_asked_for_one_file(tmp_path: Path) -> None:
+    paths = set()
+    with served(lambda request: paths.add(request.path)) as place:
+        assert "can't be read from this host" in fault(tmp_path, place)
+    assert paths == {"/lab/.unfinished"}
 
 
 def test_a_server_that_is_down_is_named(tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ def of_host(context: Context) -> Bundle | None:
             context.bundle = error
     if isinstance(context.bundle, UnfitError):
         raise context.bundle
-    return context.bundle if wish else None
+    bundle: Bundle | None = context.bundle
+    return bundle
 
 
 def has_package(bundle: Bundle, name: str) -> bool:
@@ -109,10 +110,9 @@ def _check_folder(context: Context, folder: str) -> None:
             "mount the disk, or copy the bundle there; for a folder of another machine name its "
             "web server",
         )
-    real = context.resolve(folder) or folder
-    for path in roots_alone.ways(folder, real):
-        info = _roots(context, path, folder)
-        if not stat.S_ISLNK(info.st_mode) and not info.st_mode & 0o001:
+    for path in roots_alone.ways(*filter(None, (folder, context.resolve(folder)))):
+        # A link's own mode lets everybody through.
+        if not _roots(context, path, folder).st_mode & 0o001:
             raise UnfitError(
                 f"not everybody may enter {path}, and apt reads as a user of its own, _apt",
                 f"chmod o+x {path}; of a stick: mount -o umask=022",
@@ -151,8 +151,7 @@ def _check_inside(context: Context, folder: str) -> None:
                 f"{path} is a link, which no bundle has: it may lead to what others can change",
                 "copy the bundle as it was made",
             )
-        if stat.S_ISDIR(info.st_mode):
-            todo += [f"{path}/{name}" for name in context.listdir(path)]
+        todo += [f"{path}/{name}" for name in context.listdir(path)]  # none of a file
 
 
 def _from_folder(context: Context, folder: str) -> bytes:
