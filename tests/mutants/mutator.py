@@ -306,7 +306,7 @@ def _constant(node: ast.Constant, *, numbers: bool) -> Iterator[tuple[str, ast.A
     elif isinstance(value, int) and numbers:
         yield "constant", ast.Constant(value + 1)
         yield "constant", ast.Constant(value - 1)
-    elif isinstance(value, float):
+    elif isinstance(value, float) and numbers:
         yield "constant", ast.Constant(value * 2)
     elif isinstance(value, (str, bytes)):
         empty, other = ("", "mutant") if isinstance(value, str) else (b"", b"mutant")

@@ -100,8 +100,10 @@ def test_a_link_leads_through_folders_of_roots_alone(folder: Path, tmp_path: Pat
     folder.rename(tmp_path / "srv/lab")
     folder.symlink_to("../srv/lab")
     assert fault(tmp_path) == ""
-    (tmp_path / "srv").chmod(0o777)
-    assert "others than root can change /srv," in fault(tmp_path)
+    for place in ("srv", "media"):
+        (tmp_path / place).chmod(0o777)
+        assert f"others than root can change /{place}," in fault(tmp_path)
+        (tmp_path / place).chmod(0o755)
 
 
 def test_what_goes_while_it_is_looked_at_is_named(tmp_path: Path) -> None:
@@ -136,6 +138,9 @@ def test_what_is_no_file_of_its_is_not_found_by_a_hash() -> None:
 def test_the_first_of_several_missing_files_is_named(folder: Path, tmp_path: Path) -> None:
     for path in FILES:
         (folder / path).unlink()
+    files = json.loads(document())["files"]
+    backwards = {path: files[path] for path in sorted(files, reverse=True)}
+    (folder / "manifest.json").write_bytes(document(files=backwards))
     assert "is not whole: archives/deb.example.org/" in fault(tmp_path)
     assert "_amd64.deb and 1 more is missing or cut short" in fault(tmp_path)
     (folder / f"files/{CUDNN}/cudnn.tgz").write_bytes(b"cuDNN")
