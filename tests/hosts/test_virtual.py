@@ -145,6 +145,8 @@ def test_a_power_cut_loses_what_was_not_synced_and_nothing_else(machine: Machine
     assert machine.ssh("systemctl is-system-running --wait") == "running"
 
 
+# The power cut above boots a machine again too.
+@pytest.mark.slow
 def test_a_reboot_is_the_machines_own(machine: Machine) -> None:
     before, process = machine.boot_id(), machine.guest.pid
     machine.ssh("sudo systemd-run --on-active=1 systemctl reboot")
