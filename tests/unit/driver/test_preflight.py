@@ -128,6 +128,18 @@ def of_state(
     }
 
 
+def test_before_anything_was_looked_at_each_rule_has_an_answer() -> None:
+    """A plan is made a first time without the preflight's facts; it was a KeyError of a rule's."""
+    for state in rule_states.states():
+        data = mutated(state.base(), state.changes)
+        data["found"]["preflight"] = {}
+        plan = rule_states.plan_of(data, state.only)
+        arguments = (data["found"], plan, data["options"], data["row"])
+        tripped = {reason["id"] for reason in preflight.blockers(*arguments)}
+        assert "serving-docker" not in tripped, state
+        preflight.warnings(*arguments)
+
+
 def tripping(rule: str) -> list[State]:
     return [state for state in rule_states.states() if state.rule == rule and state.trips]
 

@@ -21,9 +21,20 @@ if TYPE_CHECKING:
 TENSORRT = {"2.9": "libnvinfer.so.7"}
 
 
+# A plan is made a first time before the preflight has looked at anything.
+NOT_LOOKED_AT: dict[str, Any] = {
+    "docker": None,
+    "ports": [],
+    "memory": None,
+    "models": {},
+    "swapped": {},
+    "kept": {},
+}
+
+
 def _seen(facts: Facts) -> dict[str, Any]:
     """What stands in the way of served models, as obstacles.stands_in_the_way returns it."""
-    seen: dict[str, Any] = facts["preflight"]["servings"]
+    seen: dict[str, Any] = facts["preflight"].get("servings", NOT_LOOKED_AT)
     return seen
 
 
