@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from provision import collection
+from provision.run import find_program
 
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = ROOT / "plugins"
@@ -25,6 +27,18 @@ RUN_LOCK = PLUGINS / "module_utils" / "run_lock"
 NAME = "provision.gpu"
 # Where Python finds the collection by its name, as Ansible does; scripts/setup makes it.
 IMPORTABLE = ROOT / ".venv" / "collections"
+# The oldest ansible-core that we support, which scripts/setup installs beside.
+OLDEST = ROOT / ".venv-oldest" / "bin"
+
+
+def programs(name: str) -> list[Any]:
+    """Parameters of a test: the path of a program of the newest and of the oldest ansible-core.
+
+    The oldest's are slow: `make test` tries it on hosts (tests/hosts/test_spine.py).
+    """
+    newest = pytest.param(str(Path(find_program()).with_name(name)), id="newest")
+    oldest = pytest.param(str(OLDEST / name), id="oldest", marks=pytest.mark.slow)
+    return [newest, oldest]
 
 
 def collections(folder: Path) -> Path:

@@ -6,6 +6,7 @@ tests/labs` writes the new ones, for the commit to show.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from provision import cli, collection, lock
+from provision.cli import program
 from provision.render import render
 from tests.unit.generator import recorded
 
@@ -44,18 +46,31 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of one command, as `main` gives them."""
+    """Exit code, stdout and stderr of one command: the program's, without a process of its own."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["provision", *arguments])
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        for name, value in SCREEN.items():
+            patch.setenv(name, value)
+        return program._run_app(), out.getvalue(), err.getvalue()
+
+
+def run_alone(*arguments: str) -> tuple[int, str, str]:
+    """The same of a process, as a person starts it."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
         capture_output=True,
         text=True,
         check=False,
         cwd=HERE.parents[1],
-        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
+        env={**os.environ, **SCREEN},
     )
     return done.returncode, done.stdout, done.stderr
 
 
+SCREEN = {"COLUMNS": "200", "NO_COLOR": "1"}
 PROGRAM = """\
 from provision import cli
 from provision.upstream import debian, wheels
@@ -74,8 +89,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_the_golden_tree(project: Path) -> None:
-    assert run("lock", "--project", str(project))[0] == 0
-    code, _out, err = run("render", str(project))
+    assert run_alone("lock", "--project", str(project))[0] == 0
+    code, _out, err = run_alone("render", str(project))
     assert (code, err) == (0, "")
     agree(GOLDEN / "lock.yml", (project / "lock.yml").read_text(encoding="utf-8"))
     found = {

@@ -17,11 +17,8 @@ import pytest
 
 from provision import collection
 from provision.render import render
-from provision.run import find_program
-from tests.collection import ROOT
+from tests.collection import programs
 from tests.unit.generator import recorded
-
-OLDEST = ROOT / ".venv-oldest" / "bin" / "ansible-playbook"
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +42,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("where", ["project", "elsewhere", "imported"])
-@pytest.mark.parametrize("program", ["newest", "oldest"])
+@pytest.mark.parametrize("program", programs("ansible-playbook"))
 def test_the_project_is_the_home_of_its_run(project: Path, program: str, where: str) -> None:
     report = project / "report" / "latest" / "report.json"
     report.unlink(missing_ok=True)
-    playbook = find_program() if program == "newest" else str(OLDEST)
     env = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
     book = project / "site.yml"
     if where == "imported":  # by a playbook of somebody's own in another folder
@@ -57,7 +53,7 @@ def test_the_project_is_the_home_of_its_run(project: Path, program: str, where: 
         book.write_text(f"- ansible.builtin.import_playbook: {project}/site.yml\n", "utf-8")
         env["ANSIBLE_COLLECTIONS_PATH"] = str(project / "collections")
     done = subprocess.run(
-        [playbook, str(book), "-i", str(project.parent / "hosts.yml"), "--check"],
+        [program, str(book), "-i", str(project.parent / "hosts.yml"), "--check"],
         cwd=project if where == "project" else "/",
         env={**env, "ANSIBLE_NOCOLOR": "1"},
         capture_output=True,

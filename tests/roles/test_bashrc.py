@@ -16,19 +16,12 @@ from gpu_stack.components.gpu_env import shell_startup
 from gpu_stack.host import regular
 from gpu_stack.host.context import Context
 
-from provision.run import find_program
-from tests.collection import altered, module
+from tests.collection import altered, module, programs
 
 LINE = ". /etc/profile.d/provision-gpu.sh"
 BLOCK = f"# BEGIN provision gpu_env\n{LINE}\n# END provision gpu_env\n"
 pytestmark = pytest.mark.usefixtures("bound")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="another user's files need root")
-
-OLDEST = Path(__file__).parents[2] / ".venv-oldest" / "bin" / "ansible"
-PROGRAMS = [
-    str(Path(find_program()).with_name("ansible")),
-    *([str(OLDEST)] if OLDEST.exists() else []),
-]
 
 
 @pytest.fixture
@@ -223,7 +216,7 @@ def collection(home: Path, tmp_path: Path) -> Path:
     return altered(tmp_path / "collections", {path: here})
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=["newest", "oldest"][: len(PROGRAMS)])
+@pytest.mark.parametrize("program", programs("ansible"))
 def test_the_module_writes_and_tells_and_leaves_alone(
     home: Path, collection: Path, program: str
 ) -> None:

@@ -18,12 +18,10 @@ from gpu_stack.host.context import Context
 from gpu_stack.host.managed_files import Entry, RefusalError
 from gpu_stack.host.owned_files import owned, paths
 
-from tests.collection import IMPORTABLE, altered, module
+from tests.collection import IMPORTABLE, altered, module, programs
 from tests.host_tree import put
 
 NEWEST = Path(sys.executable).parent / "ansible-playbook"
-OLDEST = Path(__file__).parents[2] / ".venv-oldest" / "bin" / "ansible-playbook"
-PROGRAMS = [NEWEST, *([OLDEST] if OLDEST.exists() else [])]
 CONF = "/etc/ld.so.conf.d/ours.conf"
 OTHER = "/etc/profile.d/ours.sh"
 
@@ -328,7 +326,7 @@ def test_a_directory_goes_where_nothing_is_left_in_it(host: Path) -> None:
 # Ansible's own way
 
 
-def play(folder: Path, program: Path, *tasks: dict[str, Any], **more: Any) -> tuple[Any, str]:
+def play(folder: Path, program: str, *tasks: dict[str, Any], **more: Any) -> tuple[Any, str]:
     """(each task's result, all that was said) of tasks with the module's options."""
     book = [
         {
@@ -360,8 +358,8 @@ def play(folder: Path, program: Path, *tasks: dict[str, Any], **more: Any) -> tu
     return json.loads((folder / "out.json").read_text("utf-8")), output
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=["newest", "oldest"][: len(PROGRAMS)])
-def test_ansible_renders_writes_and_takes_away(tmp_path: Path, program: Path) -> None:
+@pytest.mark.parametrize("program", programs("ansible-playbook"))
+def test_ansible_renders_writes_and_takes_away(tmp_path: Path, program: str) -> None:
     (tmp_path / "templates/etc").mkdir(parents=True)
     template = "{% for one in directories %}\n{{ one }}\n{% endfor %}\n"
     (tmp_path / "templates/etc/ours.j2").write_text(template, "utf-8")

@@ -16,11 +16,9 @@ import pytest
 import yaml
 
 from provision.run import find_program
-from tests.collection import NAME, altered, module
+from tests.collection import NAME, altered, module, programs
 
-OLDEST = Path(__file__).parents[2] / ".venv-oldest" / "bin" / "ansible-playbook"
-PROGRAMS = [find_program(), *([str(OLDEST)] if OLDEST.exists() else [])]
-IDS = ["newest", "oldest"][: len(PROGRAMS)]
+NEWEST = find_program()
 SATURDAY_AT_ONE = [5, 60]
 QUIET: dict[str, Any] = {"users": [], "clock": SATURDAY_AT_ONE}
 SITS = {"user": "ada", "at": "pts/0", "from": None, "idle": None}
@@ -107,7 +105,7 @@ def looks(folder: Path) -> int:
     return len(list((folder / "said").glob("looked*")))
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+@pytest.mark.parametrize("program", programs("ansible-playbook"))
 def test_nobody_is_there_and_the_window_is_handed_over(tmp_path: Path, program: str) -> None:
     window = ["Sat 00:00-04:00", "Sun 00:00-04:00"]
     goes_on, output = ask(tmp_path, program, REBOOT, [QUIET], gpu_maintenance_window=window)
@@ -118,7 +116,7 @@ def test_nobody_is_there_and_the_window_is_handed_over(tmp_path: Path, program: 
 
 def test_outside_the_window_nothing_is_begun(tmp_path: Path) -> None:
     window = {"gpu_maintenance_window": "Sat 22:00-04:00"}
-    goes_on, output = ask(tmp_path, PROGRAMS[0], CHANGE, [QUIET], **window)
+    goes_on, output = ask(tmp_path, NEWEST, CHANGE, [QUIET], **window)
     assert not goes_on
     expected = (
         "Not going to change the driver outside the maintenance window (Sat 22:00-04:00); "
@@ -129,18 +127,18 @@ def test_outside_the_window_nothing_is_begun(tmp_path: Path) -> None:
 
 def test_check_mode_looks_too(tmp_path: Path) -> None:
     window = {"gpu_maintenance_window": "Sat 22:00-04:00"}
-    goes_on, output = ask(tmp_path, PROGRAMS[0], CHANGE, [QUIET], "--check", **window)
+    goes_on, output = ask(tmp_path, NEWEST, CHANGE, [QUIET], "--check", **window)
     assert not goes_on
     assert "outside the maintenance window" in output
 
 
 def test_a_window_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
-    goes_on, output = ask(tmp_path, PROGRAMS[0], REBOOT, [QUIET], gpu_maintenance_window="x")
+    goes_on, output = ask(tmp_path, NEWEST, REBOOT, [QUIET], gpu_maintenance_window="x")
     assert not goes_on
     assert "gpu_maintenance_window: 'x' is no maintenance window" in output
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+@pytest.mark.parametrize("program", programs("ansible-playbook"))
 def test_people_are_in_the_way_of_a_reboot(tmp_path: Path, program: str) -> None:
     goes_on, output = ask(tmp_path, program, REBOOT, [ADA])
     assert not goes_on
@@ -151,20 +149,20 @@ def test_people_are_in_the_way_of_a_reboot(tmp_path: Path, program: str) -> None
 
 @pytest.mark.skipif(LOADED, reason="this machine has a driver loaded")
 def test_people_are_in_nobodys_way_at_a_first_installation(tmp_path: Path) -> None:
-    goes_on, output = ask(tmp_path, PROGRAMS[0], CHANGE, [ADA])
+    goes_on, output = ask(tmp_path, NEWEST, CHANGE, [ADA])
     assert goes_on, output
 
 
 def test_people_may_be_left_to_themselves(tmp_path: Path) -> None:
     mode = {"nvidia_driver_logged_in_users": "ignore"}
-    goes_on, output = ask(tmp_path, PROGRAMS[0], REBOOT, [ADA], **mode)
+    goes_on, output = ask(tmp_path, NEWEST, REBOOT, [ADA], **mode)
     assert goes_on, output
 
 
 WAIT = {"nvidia_driver_logged_in_users": "wait", "nvidia_driver_wait_for_users": 10}
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+@pytest.mark.parametrize("program", programs("ansible-playbook"))
 def test_people_are_waited_for(tmp_path: Path, program: str) -> None:
     goes_on, output = ask(tmp_path, program, REBOOT, [ADA, ADA, QUIET], **WAIT)
     assert goes_on, output
@@ -172,7 +170,7 @@ def test_people_are_waited_for(tmp_path: Path, program: str) -> None:
 
 
 def test_people_are_not_waited_for_without_end(tmp_path: Path) -> None:
-    goes_on, output = ask(tmp_path, PROGRAMS[0], REBOOT, [ADA], **WAIT)
+    goes_on, output = ask(tmp_path, NEWEST, REBOOT, [ADA], **WAIT)
     assert not goes_on
     expected = "while people are logged in (waited 10 s): ada on pts/0."
     assert expected in " ".join(output.split())
@@ -181,12 +179,12 @@ def test_people_are_not_waited_for_without_end(tmp_path: Path) -> None:
 def test_a_window_that_closes_meanwhile_is_seen(tmp_path: Path) -> None:
     closed = {**QUIET, "clock": [5, 120]}
     window = {"gpu_maintenance_window": "Sat 00:00-02:00"}
-    goes_on, output = ask(tmp_path, PROGRAMS[0], REBOOT, [ADA, ADA, closed], **WAIT, **window)
+    goes_on, output = ask(tmp_path, NEWEST, REBOOT, [ADA, ADA, closed], **WAIT, **window)
     assert not goes_on
     assert "has closed while people were waited for" in " ".join(output.split())
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+@pytest.mark.parametrize("program", programs("ansible-playbook"))
 def test_the_module_looks_at_this_machine(program: str) -> None:
     given = {"before": CHANGE, "window": "00:00-24:00", "logged_in_users": "ignore"}
     answer, _said = module(str(Path(program).with_name("ansible")), "gpu_users", given)

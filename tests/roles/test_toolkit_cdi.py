@@ -10,15 +10,9 @@ import pytest
 from gpu_stack.components.nvidia_container_toolkit import cdi, cdi_specification
 from gpu_stack.host.context import Context, Result
 
-from provision.run import find_program
-from tests.collection import altered, module
+from tests.collection import altered, module, programs
 from tests.host_tree import put
 
-OLDEST = Path(__file__).parents[2] / ".venv-oldest" / "bin" / "ansible"
-PROGRAMS = [
-    str(Path(find_program()).with_name("ansible")),
-    *([str(OLDEST)] if OLDEST.exists() else []),
-]
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.470.256.02"
 OLD, NEW = "1.17.8", "1.20.1"
 GENERATE = ["nvidia-ctk", "cdi", "generate"]
@@ -330,7 +324,7 @@ def host():
 """
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=["newest", "oldest"][: len(PROGRAMS)])
+@pytest.mark.parametrize("program", programs("ansible"))
 def test_the_module_makes_it_and_takes_it_away(
     host: Host, tmp_path_factory: pytest.TempPathFactory, program: str
 ) -> None:
