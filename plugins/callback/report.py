@@ -33,6 +33,7 @@ from ansible_collections.provision.gpu.plugins.plugin_utils import (  # noqa: E4
     examination,
     hosts,
     project,
+    queue_pace,
 )
 from ansible_collections.provision.gpu.plugins.plugin_utils.holders import Holders  # noqa: E402
 from ansible_collections.provision.gpu.plugins.plugin_utils.interrupts import (  # noqa: E402
@@ -88,6 +89,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     # Ansible's calls
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
+        queue_pace.slow_down()
         unmatched = hosts.unmatched_limit(playbook)
         if unmatched:
             # `provision` looks for these words in the log.
