@@ -3,7 +3,8 @@
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
 # What begins first and what shares hosts is said in tests/hosts/conftest.py.
-# Three at once: a run waits for its hosts, and then the other two have both processors.
+# Three at once, as below for the unit tests: one waits (for a host, a disk, a child), and then the other two
+# have both processors.
 ON_HOSTS := $(PYTEST) -q -n 3 --dist loadfile --no-loadscope-reorder tests/hosts
 PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PATH
@@ -38,7 +39,7 @@ lint-ansible:
 	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections ansible-lint --offline --strict
 
 unit: setup ## Tests that need no host
-	$(PYTEST) -q -n 2 --durations=30 -m 'not hosts and not slow' --ignore tests/hosts
+	$(PYTEST) -q -n 3 --durations=30 -m 'not hosts and not slow' --ignore tests/hosts
 
 hosts: setup ## Tests on local hosts over SSH, Molecule and a virtual machine among them
 	@scripts/setup --machines
