@@ -1,4 +1,4 @@
-"""The bounds that the benchmark is judged by, each with its measured value and, unmet, its reason.
+"""The bounds that the benchmark is judged by, each with its measured value and, if not met, why.
 
 A reason is computed from the same run's figures: an explanation that no figure carries would still
 stand there when it is no longer true.
@@ -88,7 +88,7 @@ def _solve(part: Part) -> list[Bound]:
     large = _sums(part, 10000, "lock", "wheels", "render")
     text = "lock and render, 10,000 hosts of 12 kinds: seconds of CPU beyond ansible-inventory's"
     first = Bound("e", text, 5.0, median(large) if large else None, reasons.solve(part))
-    text = "the same without what each host has of its own: 10,000 hosts / 100 hosts"
+    text = "lock and wheels alone: 10,000 hosts / 100 hosts"
     many, few = (_sums(part, count, "lock", "wheels") for count in (10000, 100))
     return [first, Bound("e", text, 1.2, ratio(many, few))]
 
@@ -96,7 +96,7 @@ def _solve(part: Part) -> list[Bound]:
 def _cpu(part: Part) -> list[Bound]:
     few, many = _cpus(part, 1, "ours"), _cpus(part, 100, "ours")
     seconds = per_host(median(few), median(many), 100) if few and many else None
-    text = "controller CPU seconds per further converged host"
+    text = "controller CPU seconds per additional converged host"
     return [Bound("d", text, 0.06, seconds, reasons.controller(part, 1, 100))]
 
 
@@ -105,8 +105,8 @@ def _ubuntu(part: Part) -> list[Bound]:
     judged = []
     for way, limit, text in (
         ("ours", 0.9, "Ubuntu, cold rebuild: ours / the tutorials' commands"),
-        ("network", 0.9, "the same, the driver built by DKMS from NVIDIA's repository"),
-        ("sources", 0.95, "the same from the tutorials' own sources"),
+        ("network", 0.9, "the same with NVIDIA's repository, the driver built by DKMS"),
+        ("sources", 0.95, "the same with the tutorials' own sources"),
     ):
         walls = [run["proven"] for run in part.get(way, [])]
         value = ratio(walls, script)
@@ -119,15 +119,15 @@ def _workspaces(part: Part) -> list[Bound]:
     more = median([run["10"] - run["1"] for run in runs]) if runs else None
     touched = max(run["touched"] for run in runs) if runs else None
     return [
-        Bound("g", "workspaces: seconds that ten take more than one", 20, more),
-        Bound("g", "containers that a change of one of ten touches", 1, touched),
+        Bound("g", "workspaces: extra seconds for ten over one", 20, more),
+        Bound("g", "containers that a change to one of ten touches", 1, touched),
     ]
 
 
 def _together(part: Part) -> list[Bound]:
     runs = part.get("runs", [])
     value = ratio([run["ours"] for run in runs], [run["least"] for run in runs])
-    text = "six bare hosts at once: ours / the processors' time that six take by hand"
+    text = "six bare hosts at once: ours / the least time that six take by hand"
     return [Bound("h", text, 1.5, value, reasons.together(part))]
 
 

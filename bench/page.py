@@ -18,100 +18,99 @@ UBUNTU = {
 INTRODUCTION = """\
 # Benchmark
 
-Made by `make bench`, which measures and writes this page; the raw figures are in
-[benchmark.json](benchmark.json). What counts are the ratios: all ways are measured in turn in one
-run, round by round, and a ratio is the median of the rounds' ratios. Seconds are of one machine.
+`make bench` measures and writes this page; the raw figures are in
+[benchmark.json](benchmark.json). The ratios are what matters: each run measures all ways in turn,
+round by round, and a ratio is the median of the rounds' ratios. Seconds are those of one machine.
 """
 
 ABOUT_COLD = """\
 ## (a) A bare host, cold
 
-A fresh Debian 11 host in a container, nothing but sshd and Python on it; packages, wheels and
-cuDNN's archive come from the same filled caches. By hand is `bench/ways/by_hand.sh`: the same steps
-typed as one script, by somebody who knows every version and file beforehand: apt's components and
+A fresh Debian 11 host in a container with only sshd and Python; packages, wheels and cuDNN's
+archive come from the same filled caches. "By hand" is `bench/ways/by_hand.sh`: the same steps in
+one script, written by somebody who knows every version and file beforehand: apt's components and
 pins, all packages in one transaction, held; cuDNN copied, checked and unpacked; the environment; a
 venv with hashed wheels. It leaves the same state (the run compares packages, holds, files, links,
-wheels and every file of cuDNN) and gives the same proof at its end: `nvidia-smi`, `nvcc`,
-TensorFlow's GPUs, a small fit. What it does not have: a plan, a refusal before harm, an atomic
-step, a second run.
+wheels and every file of cuDNN) and ends with the same proof: `nvidia-smi`, `nvcc`, TensorFlow's
+GPUs, a small fit. It has no plan, no refusal before damage, no atomic steps and no second run.
 """
 
 ABOUT_RERUN = """\
-## (b) Hosts that are converged already
+## (b) Hosts that are already converged
 
-The hosts are sshd instances on one converged host, each with connections, logins and sudo of its
-own; they share that host's disk and this machine's processors, so at 100 hosts it is the
-processors' time of both ends that is measured. Everybody uses the same key, ciphers and key
-exchange, 50 hosts at once, and begins without open connections.
+The hosts are sshd instances on one converged host, each with its own connections, logins and sudo.
+They share that host's disk and this machine's processors, so at 100 hosts the processor time of
+both ends is what limits the speed. All ways use the same key, ciphers and key exchange, 50 hosts at
+once, and start without open connections.
 
 - *plain ssh*: `bench/ways/assert.sh`, which asserts what the look asserts: packages and holds, each
   file of the packages, our files, links, cuDNN's files, sonames, systemd's environment, wheels and
   their libraries, the receipt.
 - *pyinfra* and *plain Ansible*: the same packages, holds, files, links, cuDNN's files, sonames and
-  wheels in their own words (`bench/ways/assert_pyinfra.py`, `bench/ways/assert.yml`); neither has
-  words for the files inside packages and wheels, so they are asked for less. Ansible's tasks are
-  tuned: pipelining, 50 forks, no facts; it is left out at 100 hosts, where it takes a quarter of an
-  hour.
+  wheels, with their own modules (`bench/ways/assert_pyinfra.py`, `bench/ways/assert.yml`). Neither
+  can check the files inside packages and wheels, so they check less. Ansible's tasks are tuned:
+  pipelining, 50 forks, no facts. Plain Ansible is left out at 100 hosts, where it takes a quarter
+  of an hour.
 
-At 100 hosts ours and plain ssh cost the hosts alike. The distance between them is the controller's,
-and most of that is what Ansible needs for an empty task, ssh's own processes included.
+At 100 hosts, ours and plain ssh use about the same CPU time on the hosts. The difference is on the
+controller, and most of it is what Ansible needs for an empty task, ssh's own processes included.
 """
 
 ABOUT_RENDER = """\
 ## (c) `provision render` for many hosts
 
 An inventory of racks with five variables per host. *ours* is the processor time and memory of
-`provision render` itself, *ansible-inventory* is the child that it reads the inventory with.
+`provision render` itself; *ansible-inventory* is the child process that reads the inventory for it.
 """
 
 ABOUT_SOLVE = """\
 ## (e) From wishes to a tree: many hosts of 12 kinds
 
-Three platforms, twelve releases of TensorFlow, six models of GPU, all said in the inventory; apt's
-indices and the package index lie in the cache (`UV_OFFLINE`). *lock* is the processor time of
-`provision lock` itself, *wheels* that of uv, which it asks for each stack's wheels, *render* that
-of `provision render`. What both take to read the inventory with ansible-inventory stands beside.
-More than half of the sum is uv's, which resolves the wheels of twelve stacks.
+Three platforms, twelve releases of TensorFlow and six models of GPU, all set in the inventory;
+apt's indices and the package index are in the cache (`UV_OFFLINE`). *lock* is the processor time of
+`provision lock` itself, *wheels* that of uv, which it calls for each stack's wheels, and *render*
+that of `provision render`. *ansible-inventory* is what both take to read the inventory. More than
+half of the sum is uv's, which resolves the wheels of twelve stacks.
 """
 
 ABOUT_CPU = """\
 ## (d) The controller, per converged host
 
-From (b): processor time on the controller, ssh and its masters included, of 100 hosts less that of
-one, by 99.
+From (b): processor time on the controller, including ssh and its masters: that for 100 hosts minus
+that for one, divided by 99.
 """
 
 ABOUT_UBUNTU = """\
-## (f) A bare host of Ubuntu's name, cold, against the tutorials
+## (f) A bare host that identifies as Ubuntu, cold, against the tutorials
 
-A fresh host that carries Ubuntu 20.04's identity over a Debian 11 userland, with a kernel under
-/boot; NVIDIA's and Canonical's servers are stand-ins on this machine, made of Debian's packages and
-asked over TLS. The tutorials' commands are `bench/ways/tutorial.sh`: nouveau away, the R470 `.run`
-with `--silent --dkms --no-questions`, the CUDA 11.2.2 local installer and `cuda-toolkit-11-2`,
-cuDNN's tarball copied into CUDA's tree, `.bashrc`, a venv and pip. All fetch the same release of
-everything, have the same caches of apt and pip, and end with the same proof: `nvidia-smi`, `nvcc`,
-TensorFlow's GPUs, a small fit. After each the driver's modules lie there for the host's kernel.
+A fresh host with Ubuntu 20.04's identity, a Debian 11 userland and a kernel under /boot. NVIDIA's
+and Canonical's servers are stand-ins on this machine, made of Debian's packages and accessed over
+TLS. The tutorials' commands are `bench/ways/tutorial.sh`: nouveau disabled, the R470 `.run` with
+`--silent --dkms --no-questions`, the CUDA 11.2.2 local installer and `cuda-toolkit-11-2`, cuDNN's
+tarball copied into CUDA's tree, `.bashrc`, a venv and pip. All ways install the same releases, have
+the same apt and pip caches, and end with the same proof: `nvidia-smi`, `nvcc`, TensorFlow's GPUs, a
+small fit. After each, the driver's modules for the host's kernel are installed.
 
-- *ours* is what a wish gets that names no source: Canonical's driver, whose modules are built
-  already, and CUDA from NVIDIA's network repository. The stand-in of Canonical's modules is built
-  on another host of the same kernel before the measuring begins, and nobody has signed it.
-- *ours, NVIDIA's repository* has the driver from there as well, which DKMS builds.
-- *ours, their sources* is the `.run` file and the local installer, as the tutorials have them.
+- *ours* is what a wish that names no source gets: Canonical's driver, whose modules are already
+  built, and CUDA from NVIDIA's network repository. The stand-in for Canonical's modules is built on
+  another host with the same kernel before the measurement starts, and is not signed.
+- *ours, NVIDIA's repository* takes the driver from there as well; DKMS builds its modules.
+- *ours, their sources* uses the `.run` file and the local installer, as the tutorials do.
 
-What the host received is counted at its interface, whatever it was: packages, archives, wheels,
-what Ansible sends. The servers are on the hosts' own machine: there is no line to wait for, and
-what is fetched costs only the processors' time to encrypt, write and hash it. Over a real line each
-byte costs more, and fewer of them count for more.
+What the host received is counted at its network interface: packages, archives, wheels and what
+Ansible sends. The servers are on the same machine as the hosts, so nothing waits for a network:
+downloads cost only the processor time to encrypt, write and hash them. Over a real network each
+byte costs more, so receiving fewer bytes matters more.
 """
 
 ABOUT_WORKSPACES = """\
-## (g) Ten people's workspaces on a host, against one's
+## (g) Workspaces for ten people on a host, against one
 
-A Debian 11 host that is proven but for workspaces, with docker (overlay2) and the image, which is
-Debian's notebook and sshd (0.6 GB); nobody has a GPU. Measured is `provision apply` from nobody to
-one person, from nobody to ten, and with one of ten given more memory: the look, the containers, and
-the proof, for which each Jupyter has started and was asked with its token and without. The host's
-own checks of the rest of its stack are in all three.
+A Debian 11 host that is proven except for workspaces, with docker (overlay2) and the image, which
+is Debian's notebook and sshd (0.6 GB). Nobody has a GPU. The figures are for `provision apply` from
+nobody to one person, from nobody to ten, and with more memory for one of ten. They include the
+look, the containers, and the proof, which starts each Jupyter and queries it with its token and
+without. All three also include the host's own checks of the rest of its stack.
 """
 
 AGAIN = """\
@@ -123,10 +122,10 @@ AGAIN = """\
     .venv/bin/python scripts/benchmark.py --only thousand,bundle
     .venv/bin/python scripts/benchmark.py --only together,outside
 
-It needs what local labs need (see [local-lab.md](local-lab.md)), makes hosts of its own and removes
-them. (h) takes 63 GiB of disk, (i) 11 GiB of free memory; what a machine lacks for these is said
-before their first host is there. It exits 0 whatever the ratios are: a slow machine is no error.
-Each part is published when it is measured. Run it on a machine that does nothing else.
+It needs what local labs need (see [local-lab.md](local-lab.md)), creates its own hosts and removes
+them. (h) takes 63 GiB of disk, (i) 11 GiB of free memory; if the machine lacks these, it says so
+before it creates their first host. It exits with 0 whatever the ratios are: a slow machine is not
+an error. Each part is written as soon as it is measured. Run it on an otherwise idle machine.
 """
 
 
@@ -152,7 +151,7 @@ def render(results: Mapping[str, Any]) -> str:
     notes = results.get("notes") or []
     if notes:
         parts += [
-            "## What the figures do not say\n",
+            "## What the figures do not show\n",
             "\n".join(f"- {note}" for note in notes) + "\n",
         ]
     return "\n".join([*parts, AGAIN])
@@ -185,8 +184,8 @@ def _machine(machine: Mapping[str, Any]) -> str:
 def _cold(part: Mapping[str, Any]) -> str:
     rows = []
     for point, text in (
-        ("installed", "seconds until all is installed"),
-        ("proven", "... and the same proof is given"),
+        ("installed", "seconds until everything is installed"),
+        ("proven", "... and the same proof has passed"),
         ("verified", "... and all checks of verify/ have passed"),
     ):
         ours = [run[point] for run in part["ours"]]
@@ -197,7 +196,7 @@ def _cold(part: Mapping[str, Any]) -> str:
              f"{ratio:.2f}" if ratio else "-"]
         )  # fmt: skip
     text = figures.table(["", "ours", "by hand", "ours / by hand"], rows)
-    text += _modules(part["ours"], "The distance is Ansible's")
+    text += _modules(part["ours"], "The difference is Ansible's")
     return text + spending.sentence(part["ours"], part.get("limits") or {}) + _note(part)
 
 
@@ -212,8 +211,8 @@ def _modules(runs: Sequence[Mapping[str, Any]], subject: str) -> str:
         )
         text = (
             f"\n{subject}: {steps:.0f} modules, each sent to the host, started and "
-            f"answered. Those of a second and more (apt, the archive, the wheels) took "
-            f"{long:.0f} s, all the rest together {installed - long:.0f} s.\n"
+            f"answered. Those of a second or more (apt, the archive, the wheels) took "
+            f"{long:.0f} s, all the others together {installed - long:.0f} s.\n"
         )
     return text
 
@@ -255,7 +254,7 @@ def _ubuntu(part: Mapping[str, Any]) -> str:
         ],
         rows,
     )  # fmt: skip
-    text += _modules(part.get("ours", []), "What is Ansible's in ours")
+    text += _modules(part.get("ours", []), "Ansible's share of ours")
     return text + spending.sentence(part.get("network", []), part.get("limits") or {}) + _note(part)
 
 
@@ -266,14 +265,14 @@ def _workspaces(part: Mapping[str, Any]) -> str:
     for name, text in (
         ("1", "nobody to one person"),
         ("10", "nobody to ten people"),
-        ("changed", "one of ten is changed"),
+        ("changed", "a change to one of ten"),
     ):
         walls = [run[name] for run in runs]
         ratio = figures.ratio(walls, baseline)
         rows.append([text, figures.spread(walls), f"{ratio:.2f}" if ratio else "-"])
     touched = max(run["touched"] for run in runs)
     text = figures.table(["", "seconds", "of one person's"], rows)
-    return text + f"\nThe change of one stopped {touched} of the ten containers.\n" + _note(part)
+    return text + f"\nThe change to one stopped {touched} of the ten containers.\n" + _note(part)
 
 
 def _rerun(part: Mapping[str, Any]) -> str:
@@ -313,7 +312,7 @@ def _render(part: Mapping[str, Any]) -> str:
     text = figures.table(header, rows)
     memory = memory_per_host(part)
     if memory is not None:
-        text += f"\nMemory per host beyond the smaller inventory: {memory:.1f} KiB of ours.\n"
+        text += f"\nMemory of ours per host beyond the smaller inventory: {memory:.1f} KiB.\n"
     return text
 
 
@@ -342,7 +341,7 @@ def memory_per_host(part: Mapping[str, Any]) -> float | None:
 def _cpu(part: Mapping[str, Any]) -> str:
     sizes = sorted(int(count) for count in part["runs"])
     if len(sizes) < 2:
-        return "Not measured: it takes two sizes.\n"
+        return "Not measured: this needs two numbers of hosts.\n"
     rows = []
     for way, text in WAYS.items():
         ends = [part["runs"][str(size)].get(way) for size in (sizes[0], sizes[-1])]
@@ -351,4 +350,5 @@ def _cpu(part: Mapping[str, Any]) -> str:
         few, many = (figures.median([run["cpu"] for run in runs]) for runs in ends if runs)
         seconds = (many - few) / (sizes[-1] - sizes[0])
         rows.append([text, f"{few:.2f}", f"{many:.2f}", f"{seconds:.3f}"])
-    return figures.table(["", f"{sizes[0]} host", f"{sizes[-1]} hosts", "per further host"], rows)
+    header = ["", f"{sizes[0]} host", f"{sizes[-1]} hosts", "per additional host"]
+    return figures.table(header, rows)

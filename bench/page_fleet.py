@@ -19,35 +19,35 @@ WAYS = {
 ABOUT_TOGETHER = """\
 ## (h) Six bare hosts at once
 
-Six of the hosts of (a), brought by one `ansible-playbook`, from the same filled caches; controller
-and hosts share this machine's processors, which are the slowest resource here. By hand is the
-script of (a) on one host that has the machine for itself. *Least* is what six of it take of all
-processors if none is idle for a moment: nobody can be faster with the same work.
+Six of the hosts of (a), set up by one `ansible-playbook` from the same filled caches. Controller
+and hosts share this machine's processors, which are the bottleneck here. "By hand" is the script of
+(a) on one host that has the machine to itself. *Least* is the time that six of it take if no
+processor is ever idle: nothing that does the same work can be faster.
 """
 
 ABOUT_OUTSIDE = """\
 ### What comes from outside
 
-Bare hosts through the role `artifact_cache` ([cache.md](cache.md)), from Debian's own archive and
-PyPI; each number of hosts begins with an empty cache, and all hosts ask at once. Counted is what
-the cache received, as its log has it.
+Bare hosts using the role `artifact_cache` ([cache.md](cache.md)), with Debian's own archive and
+PyPI. Each number of hosts starts with an empty cache, and all hosts download at once. The figures
+are what the cache received, according to its log.
 """
 
 ABOUT_THOUSAND = """\
 ## (i) A thousand converged hosts
 
-As in (b), with an sshd for each of a thousand hosts, and without what takes longer (pyinfra,
-Ansible's tasks). Memory is weighed in a run of its own, each shared page counted once: the
-controller's at most, with its workers and the ssh of every host, and that of all hosts together
+As in (b), with one sshd for each of a thousand hosts, and without the slower ways (pyinfra,
+Ansible's tasks). Memory is measured in a separate run, with each shared page counted once: the
+controller's peak, including its workers and the ssh of every host, and that of all hosts together
 with their connections open.
 """
 
 ABOUT_BUNDLE = """\
 ## (j) A bundle of the demo's stack
 
-`provision bundle --from` an earlier bundle that has every file, so that no line is in it: each file
-is read, hashed and written, the packages' indices are read again, and the disk is told to keep it
-(`sync`). Against it `cp -r` with `sync`, and `sha256sum` of all files.
+`provision bundle --from` an earlier bundle that has every file, so that no network is involved: it
+reads, hashes and writes each file, reads the packages' indices again, and syncs the disk (`sync`).
+It is compared with `cp -r` plus `sync`, and `sha256sum` of all files.
 """
 
 
@@ -59,7 +59,7 @@ def reasons(bounds: Sequence[figures.Bound]) -> str:
         if bound.met is False and bound.reason
     ]
     return (
-        "\n".join(["What the figures say of those that are not met:", "", *lines, ""])
+        "\n".join(["Why some bounds are not met, by the figures of this run:", "", *lines, ""])
         if lines
         else ""
     )
@@ -154,7 +154,7 @@ def further(part: Mapping[str, Any]) -> str:
         if all(memory):
             costs.append(f"{(memory[1] - memory[0]) / (many - few) / 2**20:.1f} MiB")
         lines.append(f"- from {few:,} to {many:,}: {', '.join(costs)}")
-    return "\n".join(["Each further host takes", "", *lines, ""]) if lines else ""
+    return "\n".join(["Each additional host takes", "", *lines, ""]) if lines else ""
 
 
 def bundle(part: Mapping[str, Any]) -> str:
@@ -173,7 +173,7 @@ def bundle(part: Mapping[str, Any]) -> str:
         rows.append([text, figures.spread(walls), shown])
     if "stand_in" in part:
         stand_in = (
-            "\nUpstream no longer has all of the demo's stack, so another stands in for it: "
+            "\nUpstream no longer has all of the demo's stack, so another one was used: "
             f"{part['stand_in']}.\n"
         )
     else:
@@ -182,7 +182,7 @@ def bundle(part: Mapping[str, Any]) -> str:
         figures.table(["", "seconds", "ours / this"], rows)
         + stand_in
         + (
-            f"\n{part['files']} files, {part['bytes'] / 1e9:.2f} GB. From outside it was made in "
+            f"\n{part['files']} files, {part['bytes'] / 1e9:.2f} GB. Making it from upstream took "
             f"{part['fetched']:.0f} s, and `--verify` takes {part['verified']:.1f} s.\n"
         )
     )

@@ -24,8 +24,8 @@ def cold(part: Part) -> str:
     if long is None or steps is None or installed is None or theirs is None:
         return ""
     return (
-        f"until all is installed, those of our {steps:.0f} modules that take a second and more "
-        f"took {long:.0f} s, and the others with Ansible's way to and from the host "
+        f"until everything is installed, those of our {steps:.0f} modules that take a second or "
+        f"more took {long:.0f} s, and the others plus Ansible's communication with the host "
         f"{installed - long:.0f} s; by hand everything took {theirs:.0f} s. {_limits(part)}"
     ).strip()
 
@@ -47,8 +47,8 @@ def many(part: Part, count: int) -> str:
     return (
         f"of the controller's {cpu['ours']:.1f} s of CPU Ansible's empty task takes "
         f"{cpu['floor']:.1f} s, plain ssh {cpu['ssh']:.1f} s; the hosts' CPU is "
-        f"{hosts['ours']:.1f} s against {hosts['ssh']:.1f} s. The empty task alone is at "
-        f"{least:.2f} of plain ssh, though it looks at nothing"
+        f"{hosts['ours']:.1f} s against {hosts['ssh']:.1f} s. The empty task alone takes "
+        f"{least:.2f} of the time of plain ssh, although it checks nothing"
     )
 
 
@@ -86,8 +86,8 @@ def ubuntu(part: Part, way: str) -> str:
     if our_cpu is None or their_cpu is None or not our_wall or not their_wall:
         return ""
     text = (
-        f"the host's processors worked {our_cpu:.0f} s of CPU against {their_cpu:.0f} s of theirs, "
-        f"at {our_cpu / our_wall:.2f} processors against {their_cpu / their_wall:.2f}"
+        f"the host used {our_cpu:.0f} s of CPU against {their_cpu:.0f} s for theirs, with "
+        f"{our_cpu / our_wall:.2f} processors busy against {their_cpu / their_wall:.2f}"
     )
     spent = _middle_of(ours, "spent")
     if spent:
@@ -111,8 +111,8 @@ def together(part: Part) -> str:
     if cpu is None or not wall or hand is None:
         return ""
     return (
-        f"the six hosts' processors worked {cpu:.0f} s where six by hand take {hand:.0f} s, and "
-        f"{cpu / wall:.2f} processors were busy of {part.get('cores')}"
+        f"the six hosts used {cpu:.0f} s of CPU where six by hand take {hand:.0f} s, and "
+        f"{cpu / wall:.2f} of {part.get('cores')} processors were busy"
     )
 
 
@@ -125,11 +125,11 @@ def outside(part: Part, count: int) -> str:
     if "1" not in fetched or str(count) not in fetched or not pages:
         return ""
     host_bytes = (fetched[str(count)] - fetched["1"]) / (count - 1)
-    answer = "is without them" if pages["validated"] else "has them again: it knows no ETag"
+    answer = "omits them" if pages["validated"] else "sends them in full: it has no ETags"
     return (
-        f"each further host takes {host_bytes / 1e6:.1f} MB. pip's index pages of the "
-        f"{pages['projects']} projects are {pages['bytes'] / 1e6:.1f} MB, asked for anew for each "
-        f"host, and this index's answer {answer}"
+        f"each additional host takes {host_bytes / 1e6:.1f} MB. pip's index pages of the "
+        f"{pages['projects']} projects are {pages['bytes'] / 1e6:.1f} MB. They are requested again "
+        f"for each host, and this index {answer}"
     )
 
 

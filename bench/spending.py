@@ -78,7 +78,7 @@ def sentence(ours: Sequence[Mapping[str, Any]], least: Mapping[str, float]) -> s
         parts = ", ".join(
             f"{kind} {seconds:.0f} s" for kind, seconds in breakdown.items() if seconds >= 1
         )
-        text = f"\nWhere ours went until all was installed (the last run): {parts}.\n"
+        text = f"\nTime of ours until everything was installed (last run): {parts}.\n"
     if least:
         text += f"\n{least_words(least)}\n"
     return text
@@ -87,9 +87,9 @@ def sentence(ours: Sequence[Mapping[str, Any]], least: Mapping[str, float]) -> s
 def least_words(least: Mapping[str, float]) -> str:
     """The limits as a sentence; "" without any."""
     words = {
-        "line": "to receive the same bytes",
-        "unpack": "to unpack the same archives",
-        "compile": "to compile the driver's module",
+        "line": "receiving the same bytes",
+        "unpack": "unpacking the same archives",
+        "compile": "compiling the driver's module",
     }
     parts = [f"{text} {least[name]:.0f} s" for name, text in words.items() if name in least]
-    return f"Each alone, with all processors, it takes {', '.join(parts)}." if parts else ""
+    return f"Each alone, on all processors: {', '.join(parts)}." if parts else ""

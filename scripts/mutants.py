@@ -211,7 +211,7 @@ def tables(
     kept, last = former(page or "")
     if page is None:
         shared = sum(dead.values()) - sum(dead[judge] for judge in set(judges.values()))
-        last = f"{shared} more faults are of what they share: tables, helpers, looks, the plan."
+        last = f"{shared} more faults are in shared code: tables, helpers, looks, the plan."
 
     def noticed(name: str) -> object:
         if page is None or judges[name] in tried:

@@ -67,41 +67,40 @@ class ArtifactCacheOptions(Options):
     """Public variables of the role."""
 
     artifact_cache_state: Literal["present", "absent"] = option("present")
-    """absent: end the cache and remove its files. nginx stays."""
+    """absent: stop the cache and remove its files. nginx stays installed."""
     artifact_cache_address: str = option("0.0.0.0", example="10.1.2.3", reads=_address)  # noqa: S104 a cache is for others
-    """Address of the host that the cache is opened on."""
+    """Address the cache listens on."""
     artifact_cache_port: int = option(8088, reads=port)
-    """The cache's port."""
+    """Port the cache listens on."""
     artifact_cache_allow: list[str] = option([], example="[10.1.2.0/24]", reads=_networks)
-    """Addresses and networks that may fetch from it. Empty: whoever reaches it."""
+    """Addresses and networks that may use the cache. Empty: anyone who can reach it."""
     artifact_cache_certificate: str = option("", path=True, example="/srv/tls/cache01.pem")
-    """A file of the machine that runs Ansible: the certificate with its chain, PEM, for HTTPS.
-    Empty: plain HTTP, where everything is judged by its hash or signature all the same.
+    """TLS certificate with its chain (PEM), a file on the machine that runs Ansible. Empty: plain
+    HTTP; every download is still verified by its hash or signature.
     """
     artifact_cache_key: str = option("", path=True, example="/srv/tls/cache01.key")
-    """Its key, PEM without a password. The file may be kept by Ansible Vault."""
+    """Private key of the certificate (PEM, no password). It may be encrypted with Ansible Vault."""
     artifact_cache_directory: str = option(
         "/var/cache/gpu-artifact-cache", path=True, reads=_directory
     )
-    """Folder of the cached files, of the cache alone: root's, and with nothing else in it."""
+    """Directory for the cached files, owned by root and used for nothing else."""
     artifact_cache_size_gb: int = option(60, reads=_above(1, "a number of GiB"))
-    """How many GiB it keeps at most. What was not asked for the longest time goes first."""
+    """Maximum size of the cache in GiB. The least recently used files are removed first."""
     artifact_cache_ca_bundle: str = option(
         "/etc/ssl/certs/ca-certificates.crt", path=True, reads=_path
     )
-    """CA bundle on the host, which the servers that it fetches from are judged by."""
+    """CA bundle on the host, used to verify the servers that the cache downloads from."""
     artifact_cache_timeout: int = option(60, reads=_above(1, "a number of seconds"))
-    """Seconds that such a server may be silent."""
+    """Seconds an upstream server may stay silent before a request to it fails."""
     artifact_cache_index_url: str = option("https://pypi.org/simple", reads=_url)
-    """The index of wheels that it fetches from."""
+    """Python package index that the cache downloads from."""
     artifact_cache_wheel_urls: list[str] = option(
         ["https://files.pythonhosted.org/packages/"], reads=_urls
     )
-    """Where that index has its wheels, if not on its own server."""
+    """URLs at which that index hosts its wheels, if not on its own server."""
     artifact_cache_contents: dict[str, Any] = option({}, internal=True)
-    """What may be fetched through it, as {lock, platforms, archives, files,
-    projects}: stacks/gpu_cache.yml of
-    the project.
+    """What the cache serves, as {lock, platforms, archives, files, projects}: the content of the
+    project's stacks/gpu_cache.yml.
     """
 
 

@@ -32,18 +32,18 @@ class CudaOptions(Options):
     cuda_repository: dict[str, Any] = option(
         {}, identity=True, wish="gpu_stack: {cuda_source: network}"
     )
-    """NVIDIA's package repository as {url, suite, key, fingerprints}; key is the armored text. What
-    is absent is NVIDIA's own for the platform, and its key then comes from there and is used only
-    where its fingerprint is the right one (gpg looks).
+    """NVIDIA's package repository as {url, suite, key, fingerprints}; key is the armored text.
+    Missing entries default to NVIDIA's own for the platform; its key is then downloaded from there
+    and used only if its fingerprint matches (checked with gpg).
     """
     cuda_installer: dict[str, Any] = option(
         {}, identity=True, wish="gpu_stack: {cuda_source: local}"
     )
-    """NVIDIA's local installer as {url, sha256, key, fingerprints, directory}; directory is that of
-    the repository inside.
+    """NVIDIA's local installer as {url, sha256, key, fingerprints, directory}; directory is the
+    path of the repository inside it.
     """
     cuda_prefix: str = option("", identity=True)
-    """Directory of the tree that NVIDIA's packages make. Empty: /usr/local/cuda-<release>."""
+    """Directory where NVIDIA's packages install CUDA. Empty: /usr/local/cuda-<release>."""
     cuda_checksums: dict[str, str] = packages.checksums("indices")
     cuda_profile: Literal["runtime", "toolkit"] = option("toolkit", looked_at=True)
     """runtime: the libraries TensorFlow opens, libcupti, libdevice and ptxas. toolkit: also nvcc
@@ -54,31 +54,37 @@ class CudaOptions(Options):
     cuda_mirror: str = option("", looked_at=True, example="http://mirror.example.org/debian")
     """URL of a package archive that has CUDA. Empty: the platform's own sources."""
     cuda_apt_components: list[str] = option(["contrib", "non-free"], looked_at=True)
-    """Archive components CUDA's packages lie in; enabled where no source has them."""
+    """Archive components that contain CUDA's packages; enabled if no source has them."""
     cuda_repository_url: str = option(
         "", looked_at=True, example="https://mirror.example.org/cuda/ubuntu2004/x86_64"
     )
-    """A mirror of NVIDIA's repository, for source network. Empty: that of cuda_repository."""
+    """URL of a mirror of NVIDIA's repository, for source network. Empty: the URL in
+    cuda_repository.
+    """
     cuda_installer_url: str = option(
         "", example="https://mirror.example.org/cuda-repo-ubuntu2004-11-2-local_11.2.2.deb"
     )
-    """Another address of NVIDIA's local installer. Empty: that of cuda_installer."""
+    """Another URL for NVIDIA's local installer. Empty: the URL in cuda_installer."""
     cuda_ca_bundle: str = option("", looked_at=True, example="/etc/ssl/private-mirror.pem")
-    """CA bundle on the host, for these two addresses. Empty: the host's own."""
+    """CA bundle on the host, for cuda_repository_url and cuda_installer_url. Empty: the host's own.
+    """
     cuda_installer_directory: str = option("/var/cache/provision", looked_at=True, path=True)
-    """Where the local installer is downloaded to; root alone may write there and above."""
+    """Download directory for the local installer. Only root may have write access to it and its
+    parents.
+    """
     cuda_installer_keep: bool = option(False, looked_at=True)
-    """Keep the local installer, its repository and its source when the packages are installed."""
+    """Keep the local installer, its repository and its apt source after the packages are installed.
+    """
     cuda_keep_old: bool = option(True, looked_at=True)
-    """Keep the trees of other CUDA releases that came from NVIDIA's packages through this role."""
+    """Keep the trees of other CUDA releases that this role installed from NVIDIA's packages."""
     cuda_host_compiler: str = option("auto", looked_at=True, example='"10"')
-    """The gcc that nvcc of NVIDIA's packages calls, by its major version. auto: the platform's own,
-    or the newest that this CUDA takes where that one is too new. none: leave it alone.
+    """Major version of the gcc that nvcc from NVIDIA's packages uses. auto: the platform's own gcc,
+    or the newest that this CUDA supports if that one is too new. none: leave it unchanged.
     """
     cuda_reinstall: list[str] = packages.reinstall()
     cuda_keys: list[str] = option([], repair=True)
     """Keys of the platform's package archive to restore from their package; the old ones are kept
-    as .dpkg-old. The plan fills it where one is missing.
+    as .dpkg-old. The plan sets it if a key is missing.
     """
     cuda_conffiles: list[str] = packages.conffiles()
     cuda_modes: list[str] = packages.modes()

@@ -34,13 +34,13 @@ class CudnnOptions(Options):
     cudnn_root: str = option("/opt/nvidia/cudnn", looked_at=True, path=True)
     """Directory of all cuDNN versions; `current` in it points to the one in use."""
     cudnn_layout: Literal["versioned", "cuda"] = option("versioned", looked_at=True)
-    """versioned: a directory of its own for each version. cuda: in CUDA's tree too, under the names
-    that tutorials copy there, as links into that directory.
+    """versioned: each version in its own directory. cuda: also in CUDA's tree, as links into that
+    directory, under the names that tutorials copy there.
     """
     cudnn_tree: str = option("", looked_at=True, example="/usr/local/cuda-11.8")
     """CUDA's tree for layout cuda. Empty: /usr/local/cuda-<cudnn_cuda>."""
     cudnn_urls: list[str] = option([URL], example="[https://...]")
-    """Where to fetch the archive, tried in this order."""
+    """URLs to download the archive from, tried in order."""
     cudnn_controller_file: str = option(
         "", example="/srv/nvidia/cudnn-11.2-linux-x64-v8.1.0.77.tgz"
     )
@@ -54,7 +54,7 @@ class CudnnOptions(Options):
     cudnn_ca_bundle: str = option("")
     """CA bundle on the host, for the download. Empty: the host's own."""
     cudnn_reinstall: bool = option(False, repair=True)
-    """Unpack the archive again though its version is there; the plan sets it where files are
+    """Unpack the archive again even if its version is installed; the plan sets it if files are
     damaged.
     """
 

@@ -13,32 +13,32 @@ class GpuEnvOptions(Options):
     gpu_env_state: State = state()
     """absent: remove the environment's files and lines, and leave what was there before."""
     gpu_env_stack_path: list[str] = option([], identity=True)
-    """Directories of programs that the stack brings."""
+    """Directories of the stack's programs."""
     gpu_env_stack_library: list[str] = option([], identity=True)
-    """Directories of libraries that the stack brings."""
+    """Directories of the stack's libraries."""
     gpu_env_stack_xla_cuda_data_dir: str = option("auto", identity=True)
-    """Where the stack keeps nvvm/libdevice. auto: where the platform's CUDA does. Empty: nowhere
-    for all; TensorFlow finds a CUDA that came as its wheels by itself.
+    """Directory with the stack's nvvm/libdevice. auto: that of the platform's CUDA. Empty: none is
+    set; TensorFlow itself finds a CUDA that was installed as wheels.
     """
     gpu_env_path: list[str] = option([], looked_at=True)
-    """Further directories for PATH."""
+    """Additional directories for PATH."""
     gpu_env_library: list[str] = option([], looked_at=True)
-    """Further directories for the loader (ld.so.conf.d)."""
+    """Additional directories for the dynamic loader (ld.so.conf.d)."""
     gpu_env_ld_library_path: bool = option(False, looked_at=True)
-    """Set LD_LIBRARY_PATH too, as tutorials do: the loader's directories, or lib64 beside the
-    stack's programs. The loader does not need it, and every program reads it.
+    """Also set LD_LIBRARY_PATH, as tutorials do: to the loader's directories, or to lib64 next to
+    the stack's programs. The loader does not need it, and it affects every program.
     """
     gpu_env_xla_cuda_data_dir: str = option("", looked_at=True)
-    """Where XLA looks for nvvm/libdevice (XLA_FLAGS). Empty: where the stack keeps it."""
+    """Directory in which XLA looks for nvvm/libdevice (XLA_FLAGS). Empty: the stack's."""
     gpu_env_variables: dict[str, str] = option(
         {}, looked_at=True, example='{TF_FORCE_GPU_ALLOW_GROWTH: "true"}'
     )
-    """Further environment variables for shells, cron and services."""
+    """Additional environment variables for shells, cron and services."""
     gpu_env_bashrc_users: list[str] = option([], looked_at=True, example="[alice]")
     """Users who get a block in their ~/.bashrc as well."""
     gpu_env_modes: list[str] = option([], repair=True)
-    """Directories of these files, and the loader's cache, whose mode or owner is wrong, each with
-    its mode (`/etc/profile.d 0755`).
+    """Directories of the environment's files, and the loader's cache, that have a wrong mode or
+    owner, each with its correct mode (`/etc/profile.d 0755`).
     """
 
 

@@ -67,65 +67,65 @@ class GpuFrontDoorOptions(Options):
     """Public variables of the role."""
 
     gpu_front_door_name: str = option("", looked_at=True, example="gpu07.example.org", reads=_name)
-    """The DNS name by which people and programs reach the workspaces and served models of this
-    host. Empty: no door; one that a run made before is taken away.
+    """DNS name at which people and programs reach the workspaces and served models of this host.
+    Empty: no front door; an existing one is removed.
     """
     gpu_front_door_port: int = option(443, looked_at=True, reads=port)
-    """The door's port."""
+    """Port the front door listens on."""
     gpu_front_door_address: str = option("0.0.0.0", looked_at=True, example="'::'", reads=_address)  # noqa: S104 a door is for others
-    """Address of the host that the door is opened on. `::` is every one, of IPv4 and of IPv6."""
+    """Address the front door listens on. `::` means all addresses, IPv4 and IPv6."""
     gpu_front_door_tls: Literal["local_ca", "given", "host", "acme"] = option(
         "local_ca", looked_at=True
     )
-    """Where the certificate comes from. local_ca: the host makes an authority for that one name and
-    a certificate, and renews it; people import /etc/gpu-front-door/ca.crt. given: two files of the
-    machine that runs Ansible. host: two files of the host, which something else keeps. acme: the
-    distribution's certbot gets it of an ACME server (Let's Encrypt) and renews it; that server asks
-    at port 80, which is opened.
+    """Where the certificate comes from. local_ca: the host creates a certificate authority for this
+    name only, and issues and renews the certificate; people import /etc/gpu-front-door/ca.crt.
+    given: two files on the machine that runs Ansible. host: two files on the host, maintained by
+    something else. acme: the distribution's certbot gets it from an ACME server (Let's Encrypt) and
+    renews it; port 80 is opened for the server's challenge.
     """
     gpu_front_door_certificate: str = _file("/etc/letsencrypt/live/gpu07.example.org/fullchain.pem")
-    """With given and host: the file of the certificate with its chain, PEM."""
+    """With given and host: path of the certificate with its chain (PEM)."""
     gpu_front_door_key: str = _file("/etc/letsencrypt/live/gpu07.example.org/privkey.pem")
-    """With given and host: the file of its key, PEM without a password. With given it may be kept
-    by Ansible Vault (ansible-vault encrypt FILE).
+    """With given and host: path of its private key (PEM, no password). With given it may be
+    encrypted with Ansible Vault (ansible-vault encrypt FILE).
     """
     gpu_front_door_acme_agree: bool = option(False, looked_at=True, example="true")
-    """With acme: you agree to the terms of service of the ACME server. Without your word it is not
-    asked.
+    """With acme: you agree to the terms of service of the ACME server. Required; the server is not
+    contacted without it.
     """
     gpu_front_door_acme_email: str = option(
         "", looked_at=True, example="gpu-admins@example.org", reads=_email
     )
-    """With acme: the address that the account is registered with. Empty: an account without one."""
+    """With acme: email address of the account. Empty: an account without one."""
     gpu_front_door_acme_directory: str = option(
         "https://acme-v02.api.letsencrypt.org/directory",
         looked_at=True,
         example="https://ca.example.org/acme/acme/directory",
         reads=_directory,
     )
-    """With acme: the directory of the ACME server; your own step-ca, or Let's Encrypt's staging."""
+    """With acme: directory URL of the ACME server, such as your own step-ca or Let's Encrypt's
+    staging.
+    """
     gpu_front_door_acme_ca: str = _file("/srv/tls/step-ca.pem")
-    """With acme: a file of the machine that runs Ansible, PEM: the CA of the ACME server's own
-    HTTPS, where the hosts do not know it.
+    """With acme: the CA (PEM) that signed the ACME server's own HTTPS certificate, a file on the
+    machine that runs Ansible. Only needed if the hosts do not trust it already.
     """
     gpu_front_door_redirect: bool = option(False, looked_at=True)
-    """Open port 80 as well, which sends people to the door and nowhere else."""
+    """Also listen on port 80, only to redirect to the front door."""
     gpu_front_door_hsts: bool = option(False, looked_at=True)
-    """Tell browsers to speak HTTPS alone with this name for a year (HSTS); on all its ports."""
+    """Tell browsers to use only HTTPS for this name, on all its ports, for a year (HSTS)."""
     gpu_front_door_people: list[dict[str, Any]] = option(
         [], internal=True, planned="gpu_workspaces | default([])", example="'{{ gpu_workspaces }}'"
     )
-    """Those whom the door leads to, as gpu_workspaces has them: {name, port} and what the page
-    shows. Without it those are meant that the host's gpu_workspaces name.
+    """People whose workspaces are behind the front door, as in gpu_workspaces: {name, port} and
+    what the page shows. If not given: the host's gpu_workspaces.
     """
     gpu_front_door_servings: list[dict[str, Any]] = option(
         [], internal=True, planned="gpu_servings | default([])", example="'{{ gpu_servings }}'"
     )
-    """The models that the door leads to, as gpu_servings has them. Without it those are meant that
-    the host's gpu_servings name.
-    """
+    """Models behind the front door, as in gpu_servings. If not given: the host's gpu_servings."""
     gpu_front_door_patience: int = option(60)
-    """Seconds in which the door must lead to each Jupyter at the end of a run."""
+    """Seconds to wait at the end of a run until each Jupyter answers through the front door."""
 
 
 def variables(_stack: str, _row: Row) -> dict[str, Any]:

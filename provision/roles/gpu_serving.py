@@ -49,13 +49,13 @@ class GpuServingOptions(Options):
         'port: 8501, memory: "8g"}]',
         reads=_servings,
     )
-    """The models that are served, each as {name, models, gpus, port}, and grpc_port, gpu_memory,
-    shared, cpus, memory, files, poll, user, compare, tensorrt where needed. One that is no longer
-    named is ended; its directory stays. Literal data, and no secrets.
+    """The models to serve, each as {name, models, gpus, port} and optionally grpc_port, gpu_memory,
+    shared, cpus, memory, files, poll, user, compare, tensorrt. A model removed from the list is
+    stopped; its directory stays. Literal data (no templates), and no secrets.
     """
     gpu_serving_tokens: dict[str, str] = option({})
-    """The models' tokens for the front door as {name: token}, from Ansible Vault; 16 characters at
-    least. For one that is not named the host makes one, in /etc/gpu-serving/NAME/token.
+    """The models' tokens for the front door as {name: token}, from Ansible Vault; at least 16
+    characters. For any other model the host generates one in /etc/gpu-serving/NAME/token.
     """
     gpu_serving_image: str = option(
         "",
@@ -63,23 +63,24 @@ class GpuServingOptions(Options):
         example="docker.io/tensorflow/serving@sha256:<64 hex digits>",
         reads=_image,
     )
-    """TensorFlow Serving's image of the lock's TensorFlow, by its digest; of a mirror under the
-    mirror's name. Or sha256:<64 hex digits>, the id of one that the hosts have already.
+    """TensorFlow Serving image of the lock's TensorFlow version, pinned by digest; if it comes from
+    a mirror, with the mirror's name. Or sha256:<64 hex digits>, the id of an image that is already
+    on the hosts.
     """
     gpu_serving_image_file: str = option("", path=True, example="/srv/images/serving-2.9.3-gpu.tar")
-    """The image as a tar file (docker save) on the machine that runs Ansible, for hosts that reach
-    no registry.
+    """The image as a tar file (docker save) on the machine that runs Ansible, for hosts that can't
+    reach a registry.
     """
     gpu_serving_image_sha256: str = option("", looked_at=True, reads=_sha256)
-    """SHA-256 of gpu_serving_image_file; it is compared before docker loads the file."""
+    """SHA-256 of gpu_serving_image_file, checked before docker loads the file."""
     gpu_serving_release: str = option("", identity=True, wish='gpu_stack: {tensorflow: "2.9"}')
-    """The TensorFlow that the image must have, and that predictions are compared with."""
+    """TensorFlow version that the image must have and that predictions are compared with."""
     gpu_serving_tensorflow: str = option(
         "/opt/tensorflow/current", identity=True, wish="tensorflow_root"
     )
-    """Where the host has that TensorFlow."""
+    """Directory of that TensorFlow on the host."""
     gpu_serving_patience: int = option(300)
-    """Seconds in which each model must be served."""
+    """Seconds to wait until each model is served."""
 
 
 def variables(_stack: str, row: Row) -> dict[str, Any]:

@@ -74,17 +74,18 @@ class GpuWorkspaceOptions(Options):
         example='[{name: ada, gpus: 1, port: 8801, cpus: 4, memory: "16g"}]',
         reads=_people,
     )
-    """The people who get a workspace, each as {name, gpus, port}, with kind ssh or both also
-    {ssh_port, ssh_keys}, and tensorboard_port, shared, cpus, memory, shm_size, user, volumes where
-    needed. Who is no longer named is stopped; the home stays. Literal data, and no secrets.
+    """The people who get a workspace, each as {name, gpus, port} for Jupyter; with kind ssh as
+    {name, kind, gpus, ssh_port, ssh_keys}, with kind both with all of these. Optional:
+    tensorboard_port, shared, cpus, memory, shm_size, user, volumes. The workspace of a person
+    removed from the list is stopped; the home stays. Literal data (no templates), and no secrets.
     """
     gpu_workspace_tokens: dict[str, str] = option({})
-    """Jupyter's tokens as {name: token}, from Ansible Vault; 16 characters at least. For who is not
-    named the host makes one, in /etc/gpu-workspace/NAME/token.
+    """Jupyter tokens as {name: token}, from Ansible Vault; at least 16 characters. For anyone else
+    the host generates one in /etc/gpu-workspace/NAME/token.
     """
     gpu_workspace_passwords: dict[str, str] = option({})
-    """Passwords for SSH as {name: hash}, from Ansible Vault; a hash of crypt(3) by SHA-512 or
-    yescrypt ($6$, $y$), as `openssl passwd -6` prints it. Who is not named comes in by keys alone.
+    """SSH passwords as {name: hash}, from Ansible Vault; a crypt(3) hash by SHA-512 or yescrypt
+    ($6$, $y$), as printed by `openssl passwd -6`. Anyone else can log in with keys only.
     """
     gpu_workspace_image: str = option(
         "",
@@ -92,76 +93,78 @@ class GpuWorkspaceOptions(Options):
         example="registry.example.org/tensorflow/tensorflow@sha256:<64 hex digits>",
         reads=image_fault,
     )
-    """The image to pull, by its digest; of a mirror under the mirror's name. Empty: the image comes
-    from gpu_workspace_image_file.
+    """Image to pull, pinned by digest; if it comes from a mirror, with the mirror's name. Empty:
+    the image comes from gpu_workspace_image_file, or is built from gpu_workspace_base.
     """
     gpu_workspace_image_file: str = option(
         "", path=True, example="/srv/images/tensorflow-2.9.0-gpu-jupyter.tar"
     )
-    """The image as a tar file (docker save) on the machine that runs Ansible, for hosts that reach
-    no registry.
+    """The image as a tar file (docker save) on the machine that runs Ansible, for hosts that can't
+    reach a registry.
     """
     gpu_workspace_image_sha256: str = option("", looked_at=True, reads=_sha256)
-    """SHA-256 of gpu_workspace_image_file; it is compared before docker loads the file."""
+    """SHA-256 of gpu_workspace_image_file, checked before docker loads the file."""
     gpu_workspace_base: str = option(
         "",
         looked_at=True,
         example="docker.io/library/debian@sha256:<64 hex digits>",
         reads=image_fault,
     )
-    """Instead of an image that is there: the base of one that docker builds on the host, by its
-    digest, of the host's own release. TensorFlow's environment, CUDA and cuDNN come into it from
-    the host, as the lock has them.
+    """Instead of an existing image: the base image, pinned by digest, of one that docker builds on
+    the host. It must be of the host's own release. TensorFlow's environment, CUDA and cuDNN are
+    taken from the host, at the locked versions.
     """
     gpu_workspace_base_file: str = option("", path=True, example="/srv/images/debian-11.tar")
-    """That base as a tar file (docker save) on the machine that runs Ansible."""
+    """That base image as a tar file (docker save) on the machine that runs Ansible."""
     gpu_workspace_base_sha256: str = option("", looked_at=True, reads=_sha256)
-    """SHA-256 of gpu_workspace_base_file; it is compared before docker loads the file."""
+    """SHA-256 of gpu_workspace_base_file, checked before docker loads the file."""
     gpu_workspace_packages: list[str] = option(
         ["ca-certificates", "git", "less", "openssh-client", "openssh-server", "tmux"],
         looked_at=True,
         reads=_packages,
     )
-    """Packages of the distribution in an image that is built, beside Python. Without openssh-server
-    nobody can have SSH.
+    """Distribution packages in a built image, in addition to Python. Without openssh-server nobody
+    can use SSH.
     """
     gpu_workspace_proxy: str = option("", example="http://proxy.example.org:3128")
     """Proxy for the package archive while an image is built."""
     gpu_workspace_stack: dict[str, Any] = option(
         {}, identity=True, wish='gpu_stack: {tensorflow: "2.9", packages: [jupyterlab]}'
     )
-    """What an image that is built takes from the host: versions, packages and hashes of
-    TensorFlow's environment, CUDA and cuDNN.
+    """What a built image takes from the host: versions, packages and hashes of TensorFlow's
+    environment, CUDA and cuDNN.
     """
     gpu_workspace_places: list[str] = option(
         ["/opt/tensorflow", "/opt/nvidia/cudnn"],
         identity=True,
         wish="tensorflow_root and cudnn_root",
     )
-    """Where the host has TensorFlow's environments and cuDNN; they lie there in the image too."""
+    """Directories of TensorFlow's environments and cuDNN on the host; the image has them at the
+    same paths.
+    """
     gpu_workspace_root: str = option("/srv/gpu-workspaces", looked_at=True, reads=_root)
-    """Directory of the homes, one for each person, which root alone can enter (mode 0700); it holds
-    nothing else. No run removes a home.
+    """Directory with one home per person, and nothing else. Only root can enter it (mode 0700). No
+    run removes a home.
     """
     gpu_workspace_address: str = option("127.0.0.1", looked_at=True, reads=address_fault)
-    """Address of the host that the ports are opened on. Jupyter speaks plain HTTP: another address
-    than this one shows tokens and notebooks to whoever sees the traffic.
+    """Address the workspaces' ports listen on. Jupyter uses plain HTTP: on any address but
+    127.0.0.1, tokens and notebooks are visible to anyone who can see the traffic.
     """
     gpu_workspace_ssh_address: str = option("0.0.0.0", looked_at=True, reads=address_fault)  # noqa: S104 sshd takes keys, and a password only of the vault
-    """Address of the host that the ports of sshd are opened on."""
+    """Address the sshd ports listen on."""
     gpu_workspace_host_memory: str = option("", example='"256g"', reads=_size)
-    """What the workspaces of the host may use together; more is then refused by `provision render`
-    already. Empty: the memory that the host has, which is asked there.
+    """Maximum memory of all workspaces on the host together; `provision render` already refuses
+    more. Empty: the host's memory, checked on the host.
     """
     gpu_workspace_in_use: Literal["refuse", "stop"] = option("refuse", looked_at=True)
-    """What becomes of a run that has to stop the container of somebody with kernels, terminals or
-    SSH open. refuse: nothing is touched. stop: they lose what they had in memory.
+    """What to do if a run has to stop the container of somebody with open kernels, terminals or SSH
+    sessions. refuse: change nothing. stop: stop it; they lose what they had in memory.
     """
     gpu_workspace_models: list[dict[str, Any]] = option(
         [], internal=True, planned="gpu_servings | default([])", example="'{{ gpu_servings }}'"
     )
-    """The models whose GPUs are given to nobody, as gpu_servings has them. Without it those are
-    meant that the host's gpu_servings name.
+    """Models whose GPUs no workspace gets, as in gpu_servings. If not given: the host's
+    gpu_servings.
     """
     gpu_workspace_slurm: dict[str, Any] = option(
         {},
@@ -170,9 +173,9 @@ class GpuWorkspaceOptions(Options):
         "'slurm_compute': slurm_compute | default(true), "
         "'slurm_gpus': slurm_gpus | default('all')}",
     )
-    """What is set of Slurm's options, by which it gives out GPUs that no workspace gets."""
+    """The Slurm options that say which GPUs Slurm gives out; no workspace gets these."""
     gpu_workspace_patience: int = option(180)
-    """Seconds in which each Jupyter must answer at the end of a run."""
+    """Seconds to wait at the end of a run until each Jupyter answers."""
 
 
 def variables(_stack: str, row: Row) -> dict[str, Any]:

@@ -39,8 +39,8 @@ class NvidiaDriverOptions(Options):
         {}, identity=True, wish="gpu_stack: {driver_source: network}"
     )
     """NVIDIA's repository for source network, as {url, suite, key, fingerprints}; `key` is the
-    armored public key itself. With `shared: true` CUDA comes from it too, and one source serves
-    both.
+    armored public key itself. With `shared: true` CUDA comes from it too, and both use one apt
+    source.
     """
     nvidia_driver_runfile: dict[str, str] = option(
         {}, identity=True, wish="gpu_stack: {driver_source: runfile}"
@@ -53,24 +53,24 @@ class NvidiaDriverOptions(Options):
         looked_at=True,
         example="https://mirror.example.org/compute/cuda/repos/ubuntu2004/x86_64/",
     )
-    """A mirror of NVIDIA's repository, signed by the same key. Empty: NVIDIA's own address."""
+    """URL of a mirror of NVIDIA's repository, signed by the same key. Empty: NVIDIA's own."""
     nvidia_driver_runfile_url: str = option(
         "", example="https://mirror.example.org/NVIDIA-Linux-x86_64-470.256.02.run"
     )
-    """Another address of the .run file, or an absolute path on the machine that runs Ansible; the
-    checksum stays. Empty: NVIDIA's own address.
+    """Another URL for the .run file, or an absolute path on the machine that runs Ansible; the
+    checksum stays the same. Empty: NVIDIA's own URL.
     """
     nvidia_driver_ca_bundle: str = option("")
     """CA bundle on the host, for the download and for NVIDIA's repository. Empty: the host's own.
     """
     nvidia_driver_switch: Literal["refuse", "switch"] = option("refuse", looked_at=True)
-    """What to do where the driver came here another way (packages, NVIDIA's repository, .run file).
-    refuse: stop, and name the remedy. switch: remove that driver first, and nothing else, then
+    """What to do if the driver was installed another way (packages, NVIDIA's repository, .run
+    file). refuse: stop and name the remedy. switch: remove that driver, and nothing else, then
     install.
     """
     nvidia_driver_fabric_manager: Literal["auto", "true", "false"] = option("auto", looked_at=True)
-    """Run the fabric manager, at the driver's version and held with it. auto: where an NVSwitch is
-    on the PCI bus.
+    """Run the fabric manager, at the driver's version and held with it. auto: if an NVSwitch is on
+    the PCI bus.
     """
     nvidia_driver_scope: Literal["auto", "userspace", "full"] = option("auto", looked_at=True)
     """userspace: the libraries and nvidia-smi only. full: also the kernel module (DKMS). auto:
@@ -79,27 +79,27 @@ class NvidiaDriverOptions(Options):
     nvidia_driver_profile: Literal["compute", "desktop"] = option("compute", looked_at=True)
     """compute: no X, no Recommends. desktop: also the X driver and OpenGL."""
     nvidia_driver_reboot: bool = option(False, looked_at=True)
-    """May the run reboot the host when the new driver needs it? One host at a time, and never while
-    a GPU process runs.
+    """Allow the run to reboot the host if the new driver needs it, one host at a time and never
+    while a GPU process runs.
     """
     nvidia_driver_reboot_timeout: int = option(600)
     """Seconds to wait for a host to come back from its reboot."""
     nvidia_driver_wait_for_gpu_processes: int = option(0, looked_at=True)
     """Seconds to wait for GPU processes to end before the driver is changed. 0: refuse at once.
-    None is ever ended by this role.
+    This role never ends one.
     """
     nvidia_driver_logged_in_users: Literal["refuse", "wait", "ignore"] = option(
         "refuse", looked_at=True
     )
-    """What to do while people are logged in at a terminal or a screen, before a reboot and before a
+    """What to do if people are logged in at a terminal or a screen, before a reboot and before a
     loaded driver is changed. wait: for nvidia_driver_wait_for_users seconds, then refuse. Nobody is
     ever logged out. A first installation disturbs nobody.
     """
     nvidia_driver_wait_for_users: int = option(1800)
-    """Seconds to wait for people to leave, where nvidia_driver_logged_in_users is wait."""
+    """Seconds to wait for people to log out, if nvidia_driver_logged_in_users is wait."""
     nvidia_driver_announce: str = option("GPU driver maintenance. Please save your work.")
-    """Sent to everybody who is logged in (wall) before the run waits for them and before a reboot,
-    with the time. Empty: nothing is sent.
+    """Message to everybody who is logged in (wall), sent with the time before the run waits for
+    them and before a reboot. Empty: no message.
     """
     nvidia_driver_hold: bool = option(True, looked_at=True)
     """Hold the packages and keep unattended upgrades away from them, so that library and kernel
@@ -112,13 +112,13 @@ class NvidiaDriverOptions(Options):
     )
     """URL of a package archive that has the driver. Empty: the platform's own sources."""
     nvidia_driver_apt_components: list[str] = option(["contrib", "non-free"], looked_at=True)
-    """Archive components the driver's packages lie in; enabled where no source has them."""
+    """Archive components that contain the driver's packages; enabled if no source has them."""
     nvidia_driver_signing_key_file: str = option(
         "", looked_at=True, example="/srv/keys/module-signing.key"
     )
-    """For Secure Boot: a file of the machine that runs Ansible with the private key that DKMS signs
-    the module with, PEM without a password; readable by its owner alone, or kept by Ansible Vault.
-    Each machine must trust its certificate (mokutil --import). Empty: DKMS's own way.
+    """For Secure Boot: the private key (PEM, no password) that DKMS signs the module with, a file
+    on the machine that runs Ansible; readable only by its owner, or encrypted with Ansible Vault.
+    Each machine must trust its certificate (mokutil --import). Empty: DKMS's default.
     """
     nvidia_driver_signing_certificate_file: str = option(
         "", looked_at=True, example="/srv/keys/module-signing.pem"
@@ -128,8 +128,8 @@ class NvidiaDriverOptions(Options):
     nvidia_driver_conffiles: list[str] = packages.conffiles()
     nvidia_driver_modes: list[str] = packages.modes()
     nvidia_driver_alternatives: list[str] = option([], repair=True)
-    """Groups of update-alternatives whose links are to be set again; the plan fills it where one is
-    missing or leads elsewhere.
+    """update-alternatives groups whose links to set again; the plan sets it if a link is missing or
+    points elsewhere.
     """
 
 

@@ -7,20 +7,20 @@ from typing import Any
 from provision.roles.base import option
 
 _REINSTALL = (
-    "Packages to install again though their version is right; the plan fills it where files of a "
-    "package are missing or changed."
+    "Packages to reinstall even if their version is right; the plan sets it if files of a package "
+    "are missing or changed."
 )
 _CONFFILES = (
-    "Configuration files of these packages to restore; the old ones are kept as .dpkg-old. Only a "
-    "deep look fills it."
+    "Configuration files of these packages to restore; the old ones are kept as .dpkg-old. Set "
+    "only by a deep look."
 )
 _MODES = (
-    "Directories and configuration files of these packages whose mode or owner is wrong, each with "
-    "its mode (`/usr/include 0755`); installing a package again leaves both as they are."
+    "Directories and configuration files of these packages with a wrong mode or owner, each with "
+    "its correct mode (`/usr/include 0755`); reinstalling a package fixes neither."
 )
 _CHECKSUMS = (
-    "SHA-256 of each package file, as {{name: 64 hex digits}}. Names without one are covered by "
-    "apt's signed {} alone."
+    "SHA-256 of each package file, as {{name: 64 hex digits}}. Packages without one are verified "
+    "only by apt's signed {}."
 )
 
 

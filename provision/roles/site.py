@@ -100,101 +100,108 @@ class SiteOptions(Options):
     """Public variables of site.yml."""
 
     gpu_serial: int | str | list[int | str] = option("100%", run_only=True)
-    """How many hosts at once, as Ansible's `serial`: a number, a percentage or a list of them. Each
-    batch is proven before the next one begins. Only with -e.
+    """How many hosts to process at once, as Ansible's `serial`: a number, a percentage or a list of
+    them. Each batch is proven before the next one begins. Only with -e.
     """
     gpu_canary: int | str = option("", run_only=True)
-    """The host that is changed first, alone, or how many; the others follow only when it is proven.
+    """The host to change first, alone, or how many hosts; the others follow only when it is proven.
     Only with -e.
     """
     gpu_deep: bool = option(False)
-    """Hash files instead of comparing sizes, times and links: slow, for suspicion."""
+    """Hash files instead of comparing sizes, times and links. Slow; use it if you suspect damage.
+    """
     gpu_look_timeout: int = option(600, example="120", reads=_seconds)
-    """Seconds for one look at the host, six times as many with `gpu_deep`. A host that has not
-    answered by then is a failed one, and the run goes on with the others.
+    """Timeout in seconds for one look at the host, six times as long with `gpu_deep`. A host that
+    has not answered by then fails, and the run continues with the others.
     """
     gpu_step_timeout: int = option(0, example="1800", reads=_step_seconds)
-    """Seconds for one task of a step that brings, changes or removes a component. A host where one
-    has not ended by then is a failed one, and the run goes on with the others. 0: each kind of step
-    has its own, two hours where something is fetched, installed or compiled, an hour where it is
-    removed, a quarter of an hour where files are written.
+    """Timeout in seconds for one task of a step that installs, changes or removes a component. A
+    host where a task takes longer fails, and the run continues with the others. 0: the default of
+    each kind of step: two hours to download, install or compile, one hour to remove, 15 minutes to
+    write files.
     """
     gpu_platform: str = option("", looked_at=True, example="debian12")
-    """The host's system, where you know it before the host is asked: the lock is then made for that
-    system alone, and a run refuses a host with another. Without it `provision discover` asks, or
-    the lock serves every platform that can have the wish.
+    """The host's platform, if you know it before the host is contacted: the lock is then made for
+    that platform alone, and a run refuses a host with another one. Empty: `provision discover` asks
+    the host, or the lock covers every platform that supports the requested stack.
     """
     gpu_models: list[str] = option([], looked_at=True, example='["Tesla T4", "10de:20b0"]')
-    """The host's kinds of GPU, by name or PCI id, where you know them before the host is asked: the
-    lock's driver then supports them, a run refuses a host that has others, and for `provision
-    accept` another model is a fault.
+    """The host's GPU models, by name or PCI id, if you know them before the host is contacted: the
+    lock's driver then supports them, a run refuses a host that has others, and `provision accept`
+    reports another model, and a missing one, as a fault.
     """
     gpu_count: int = option(0, example="4", reads=_count)
-    """How many GPUs the host must have, for `provision accept`: fewer or more is a fault. With 0 as
+    """How many GPUs the host must have; `provision accept` reports fewer or more as a fault. 0: as
     many as its PCI bus shows.
     """
     gpu_accept: Literal["never", "quick", "normal"] = option("never")
     """Whether every run ends with an acceptance of the host's GPUs, as `provision accept` with this
-    level. A host with a GPU that is not well is then a failed host of the run.
+    level. A faulty GPU then makes it a failed host of the run.
     """
     gpu_accept_in_use: Literal["others", "nothing"] = option("others")
-    """What an acceptance of the level normal or long loads on a host where somebody computes.
-    others: its GPUs that nobody uses. nothing: none of it; each GPU is named with the reason.
+    """Which GPUs an acceptance of level normal or long, or a training, uses on a host where
+    somebody computes. others: those that nobody uses. nothing: none; each GPU is reported with the
+    reason, and a training is refused.
     """
     gpu_accept_patience: int = option(8, reads=_minutes)
-    """Minutes after which an acceptance begins no other program but the burn-in. A program that was
-    begun ends by its own limit, so the level normal takes at most about two minutes longer; what
-    was not asked says so.
+    """Minutes after which an acceptance starts no more programs except the burn-in. A running
+    program ends at its own time limit, so level normal takes at most about two minutes longer;
+    skipped checks are reported as such.
     """
     gpu_accept_data_path: str = option("", example="/data", reads=_folder)
-    """The folder from which the host's programs read their data: an acceptance of the level normal
-    or long writes a file without a name there, of at most 512 MiB, and measures how fast it is read
-    back. No part of the path may be a link. Empty: /var/tmp.
+    """Directory from which the host's programs read their data: an acceptance of level normal or
+    long writes an unnamed file of at most 512 MiB there and measures how fast it is read back. No
+    part of the path may be a symbolic link. Empty: /var/tmp.
     """
     gpu_train_address: str = option("", example="10.1.0.11")
-    """The address at which the other hosts of a training reach this one, for `provision train`.
-    Empty: ansible_host, or the host's name.
+    """Address at which the other hosts of a training reach this one, for `provision train`. Empty:
+    ansible_host, or the host's name.
     """
     gpu_train_user: str = option("", example="ada")
-    """As whom a training runs on the host. Empty: who logs in there, and never root by itself."""
+    """User that runs a training on the host. Empty: the user who logs in there; root only if it is
+    named here.
+    """
     gpu_train_folder: str = option("", example="/data/trainings", reads=_home_folder)
-    """The folder of all trainings on the host, where that user can write; ~ is the user's home.
-    Empty: ~/provision-train.
+    """Directory for all trainings on the host, writable by that user; ~ is the user's home. Empty:
+    ~/provision-train.
     """
     gpu_train_port: int = option(2222, reads=_port)
-    """The port of TensorFlow's workers, the same on each host of a training; worker 0 needs the
-    next one too, for what the workers' supervisors say to each other.
+    """Port of TensorFlow's workers, the same on each host of a training. Worker 0 also needs the
+    next port, for communication between the workers' supervisors.
     """
     gpu_train_communication: Literal["AUTO", "NCCL", "RING"] = option("AUTO")
-    """How the workers of a training exchange gradients: by NCCL between GPUs, by RING over
-    TensorFlow's own connections, or as TensorFlow chooses.
+    """How the workers of a training exchange gradients: with NCCL between GPUs, with RING over
+    TensorFlow's own connections, or with AUTO as TensorFlow chooses.
     """
     gpu_train_restarts: int = option(10, reads=_restarts)
-    """How often the workers of a training are started again because one was killed, before that
-    counts as a failure.
+    """How often the workers of a training are restarted because one was killed, before the training
+    counts as failed.
     """
     gpu_bundle: str = option("", looked_at=True, example="/media/stick/lab", reads=_bundle)
-    """A bundle (`provision bundle`) from which the host takes everything that it would fetch: its
-    folder on the host, where root alone can write, or the address of a web server that has it. Also
-    with -e, for one run. Empty: each thing comes from its own place.
+    """A bundle (`provision bundle`) that replaces everything the host would download: its directory
+    on the host, writable only by root, or the URL of a web server that has it. Also with -e, for
+    one run. Empty: everything is downloaded from its own source.
     """
     gpu_cache: str = option("", looked_at=True, example="http://cache01:8088", reads=_cache)
-    """Address of the fleet's cache (role artifact_cache), through which the host fetches what the
-    lock names. Empty: each thing comes from its own place. With gpu_bundle nothing is fetched.
+    """URL of the fleet's cache (role artifact_cache), through which the host downloads what the
+    lock names. Empty: everything is downloaded from its own source. With gpu_bundle nothing is
+    downloaded.
     """
     gpu_cache_fallback: Literal["stop", "direct"] = option("stop", looked_at=True)
-    """What the host does where the cache does not answer. stop: the run of this host ends with a
-    message. direct: it fetches from the addresses that the lock names.
+    """What to do if the cache does not answer. stop: end the run of this host with a message.
+    direct: download from the URLs that the lock names.
     """
     gpu_maintenance_window: str | list[str] = option(
         "", looked_at=True, example='"Sat 22:00-04:00"', reads=_window
     )
-    """When the driver may be changed and the host rebooted, in the host's local time: HH:MM-HH:MM
-    with or without days before it, or a list of such. Outside it a run that would do either refuses
-    before it touches anything. Empty: at any time.
+    """When the driver may be changed and the host rebooted, in the host's local time: HH:MM-HH:MM,
+    optionally with days before it, or a list of these. Outside the window a run that would do
+    either refuses before it changes anything. Empty: at any time.
     """
     gpu_verify: Literal["auto", "always", "never"] = option("auto")
-    """When to run the checks of verify/: on hosts that were changed, on all, on none."""
+    """When to run the checks of verify/. auto: on hosts that were changed. always: on all hosts.
+    never: on none.
+    """
 
 
 def variables(_stack: str, _row: Row) -> dict[str, Any]:

@@ -58,17 +58,19 @@ class SlurmOptions(Options):
     """Public variables of the role."""
 
     slurm_state: State = option("absent", looked_at=True)
-    """present: the host belongs to a cluster of Slurm's. absent: it does not; what a run made is
-    taken away, while no job runs on the host.
+    """present: the host belongs to a Slurm cluster. absent: it does not; what earlier runs set up
+    is removed, but not while a job runs on the host.
     """
     slurm_cluster: str = option("gpu", looked_at=True, reads=_reads("cluster"))
-    """The cluster's name, the same on all of its hosts. It stays as long as the cluster does."""
+    """Name of the cluster, the same on all of its hosts. It can't be changed while the cluster
+    exists.
+    """
     slurm_controller: str = option("", looked_at=True, example="gpu01", reads=_reads("controller"))
-    """Name in the inventory of the host that runs slurmctld, the same on all hosts of the cluster.
-    It is a host of this project, or of the play where the role runs alone.
+    """Inventory name of the host that runs slurmctld, the same on all hosts of the cluster. It must
+    be a host of this project, or of the play if the role runs alone.
     """
     slurm_compute: bool = option(True, looked_at=True)
-    """Whether jobs run on this host. false: for a controller that only controls."""
+    """Whether jobs run on this host. false: for a controller that runs no jobs."""
     slurm_address: str = option("", looked_at=True, example="10.0.0.7", reads=_reads("address"))
     """Address or name by which the cluster's other hosts reach this one. Empty: ansible_host."""
     slurm_partitions: list[dict[str, Any]] = option(
@@ -77,25 +79,28 @@ class SlurmOptions(Options):
         example='[{name: short, max_time: "4:00:00", default: true}, {name: long, priority: 1}]',
         reads=_reads("partitions"),
     )
-    """The controller's: partitions as {name} and, where wished, {nodes, default, default_time,
-    max_time, max_nodes, priority, groups}; the first is the default one. Empty: one named gpu, of
-    all nodes.
+    """Set on the controller: partitions as {name} and optionally {nodes, default, default_time,
+    max_time, max_nodes, priority, groups}; the first is the default one if none says so. Empty: one
+    named gpu, with all nodes.
     """
     slurm_default_time: str = option("1:00:00", looked_at=True, reads=_reads("time"))
-    """The controller's: how long a job may take that says nothing, as [days-]hours:minutes:seconds.
+    """Set on the controller: time limit of a job that requests none, as
+    [days-]hours:minutes:seconds.
     """
     slurm_max_time: str = option("7-00:00:00", looked_at=True, reads=_reads("time"))
-    """The controller's: how long a job may take at most. UNLIMITED: no limit."""
+    """Set on the controller: maximum time limit of a job. UNLIMITED: no limit."""
     slurm_memory_reserve: int = option(2048, looked_at=True, reads=_reads("reserve"))
-    """MiB of this host's memory that no job gets."""
+    """Memory of this host, in MiB, that no job gets."""
     slurm_accounting: bool = option(False, looked_at=True)
-    """The controller's: keep in a database who used which GPUs for how long (slurmdbd, MariaDB)."""
+    """Set on the controller: record in a database who used which GPUs for how long (slurmdbd,
+    MariaDB).
+    """
     slurm_extra: list[str] = option(
         [], looked_at=True, example="[SchedulerParameters=bf_max_job_test=500]",
         reads=_reads("extra"),
     )  # fmt: skip
-    """The controller's: further lines of slurm.conf, as Name=Value. They can't say again what this
-    program decides.
+    """Set on the controller: additional lines of slurm.conf, as Name=Value. Settings that this
+    program manages are refused.
     """
     slurm_gpus: int | str | list[int] = option(
         "all", looked_at=True, example="[2, 3]", reads=_share("fault")
@@ -104,20 +109,20 @@ class SlurmOptions(Options):
     of their numbers. Workspaces and served models get the others (gpu_workspaces, gpu_servings).
     """
     slurm_drain_patience: int = option(3600, looked_at=True)
-    """Seconds in which the jobs of this node must end before the driver is changed or the host is
-    rebooted. New ones stay off meanwhile. Then the run refuses, and the node takes jobs again; no
-    job is ever ended.
+    """Seconds to wait for the jobs on this node to end before the driver is changed or the host is
+    rebooted; meanwhile the node takes no new jobs. After that the run refuses, and the node takes
+    jobs again; no job is ever ended.
     """
     slurm_drain_reason: str = option(
         "", internal=True, planned="gpu_plan.drain.reason | default('')"
     )
-    """Why a run drains this node; the plan says it."""
+    """Why a run drains this node; set by the plan."""
     slurm_health_interval: int = option(300, looked_at=True, reads=_interval)
-    """The controller's: seconds between two health checks of a node, which drains itself where its
-    GPUs are not well.
+    """Set on the controller: seconds between two health checks of a node. A node whose GPUs are not
+    healthy drains itself.
     """
     slurm_patience: int = option(60)
-    """Seconds in which a node must be ready for jobs at the end of a run."""
+    """Seconds to wait at the end of a run until a node is ready for jobs."""
 
 
 def variables(_stack: str, _row: Row) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What cures a failed check: another run where the plan has an item for it, else the advice here.
+"""What fixes a failed check: another run where the plan has an item for it, else the advice here.
 
 A check sees what programs do, the plan sees what differs from the lock. A conda in front of PATH or
 a GPU that fell off the bus fails a check without being a difference, and running again would change
@@ -26,19 +26,19 @@ class Cure:
 
 
 DEEP = (
-    "`provision apply --deep`, which reads every file of the stack and replaces those that were "
-    "altered with their old time"
+    "`provision apply --deep` reads every file of the stack, and also replaces files that changed "
+    "but kept their old time"
 )
 LOADER = (
-    "LD_LIBRARY_PATH and /etc/ld.so.conf.d name what is loaded instead (`ldconfig -p`, "
-    f"`echo $LD_LIBRARY_PATH`): take that away; else {DEEP}"
+    "LD_LIBRARY_PATH or /etc/ld.so.conf.d names another library (`echo $LD_LIBRARY_PATH`, "
+    f"`ldconfig -p`): remove that entry; otherwise {DEEP}"
 )
 SHELLS = (
-    "what sets it comes later than ours: a file in /etc/profile.d, ~/.bashrc, ~/.profile, conda's "
+    "a later setting overrides ours: a file in /etc/profile.d, ~/.bashrc, ~/.profile, conda's "
     "block, `systemctl show-environment`, or sshd with `UsePAM no`; change it there"
 )
 KERNEL_LOG = "`sudo dmesg | grep -i nvrm` shows the driver's messages"
-PACKAGES = "`dpkg --audit` and `apt-get check` on the host say what is in the way"
+PACKAGES = "`dpkg --audit` and `apt-get check` on the host show the cause"
 
 # {check: its cure}; a component's are beside its checks.
 CURES: dict[str, Cure] = {}

@@ -43,12 +43,12 @@ ROWS: tuple[Row, ...] = (
         (*packages("nvidia-cuda-toolkit"), "/etc/nvcc.profile.dpkg-old"),
     ),
     Row(
-        "deep-cuda-checksums", "cuda", "dpkg's checksums of a package are gone",
+        "deep-cuda-checksums", "cuda", "dpkg's checksums for a package are missing",
         "rm /var/lib/dpkg/info/libnppif11:amd64.md5sums",
         ("libnppif11 checksums",), "deep", "deep", packages("libnppif11"),
     ),
     Row(
-        "deep-apt-key", "cuda", "A key of the package archive is changed",
+        "deep-apt-key", "cuda", "A package archive key is changed",
         "echo x >> /etc/apt/trusted.gpg.d/debian-archive-buster-stable.gpg",
         ("/etc/apt/trusted.gpg.d/debian-archive-buster-stable.gpg",), "deep", "deep",
         (
@@ -79,7 +79,7 @@ ROWS: tuple[Row, ...] = (
         ("tensorboard/version.py",), "deep", "deep", VENV_TREE,
     ),
     Row(
-        "deep-wheel-writable", "tensorflow", "A wheel's Python file is writable for all",
+        "deep-wheel-writable", "tensorflow", "A wheel's Python file is writable by everyone",
         "chmod o+w $SITE/flatbuffers/util.py",
         ("lib/python3.9/site-packages/flatbuffers/util.py",), "deep", "deep", VENV_TREE,
     ),
@@ -98,13 +98,13 @@ ROWS: tuple[Row, ...] = (
     ),
     # --- somebody else's files in front of ours: nobody deletes those but a person
     Row(
-        "cuda-shadowed", "cuda", "Another copy of a CUDA library comes first",
+        "cuda-shadowed", "cuda", "The loader finds another copy of a CUDA library first",
         "cp $(readlink -f $LIB/libcusparse.so.11) /usr/local/lib/libcusparse.so.11; ldconfig",
         ("libcusparse.so.11",), "shadow",
         undo="rm /usr/local/lib/libcusparse.so.11; ldconfig",
     ),
     Row(
-        "cudnn-shadowed", "cudnn", "Another cuDNN comes first",
+        "cudnn-shadowed", "cudnn", "The loader finds another cuDNN first",
         "mkdir /opt/other; cp $CUDNN/lib64/libcudnn.so.8.5.0 /opt/other/libcudnn.so.8; "
         "echo /opt/other > /etc/ld.so.conf.d/00-other.conf; ldconfig",
         ("libcudnn.so.8",), "shadow",
@@ -117,7 +117,7 @@ ROWS: tuple[Row, ...] = (
         ("module for kernel KERNEL",), "kernel", touches=MODULES,
     ),
     Row(
-        "kernel-blacklist-edited", "nvidia_driver", "The blacklist of nouveau is edited",
+        "kernel-blacklist-edited", "nvidia_driver", "nouveau's blacklist is edited",
         f"sed -i '/^blacklist/d' {BLACKLIST}; touch --date=2020-01-01 {BLACKLIST}",
         (BLACKLIST,), "kernel", touches=(BLACKLIST, *MODULES),
     ),
@@ -133,7 +133,8 @@ ROWS: tuple[Row, ...] = (
         touches=(*packages("dkms"), *MODULES, "/etc/kernel/*", "/etc/dkms/*", "/usr/lib/dkms/*"),
     ),
     Row(
-        "kernel-modprobe-deleted", "nvidia_driver", "What modprobe loads as nvidia is deleted",
+        "kernel-modprobe-deleted", "nvidia_driver",
+        "modprobe's configuration for nvidia is deleted",
         "rm /etc/nvidia/current/nvidia-modprobe.conf",
         ("/etc/nvidia/current/nvidia-modprobe.conf",), "kernel",
         touches=(*packages("nvidia-kernel-support"), *MODULES),
@@ -154,13 +155,13 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "kernel-daemon-drop-in-edited", "nvidia_driver",
-        "What skips the persistence daemon without a GPU is edited",
+        "The drop-in that skips the persistence daemon without a GPU is edited",
         f"sed -i '/^ExecCondition/d' {DROP_IN}",
         (DROP_IN,), "kernel", touches=(DROP_IN,),
     ),
     # --- Slurm, on a host that is controller and node of its own cluster
     Row(
-        "slurm-key-changed", "slurm", "munge has another key",
+        "slurm-key-changed", "slurm", "munge's key is changed",
         "head -c 128 /dev/urandom | dd of=/etc/munge/munge.key conv=notrunc status=none",
         ("munge.key",), "slurm", touches=("/etc/munge/munge.key", *SLURM_NOTED),
     ),
@@ -175,49 +176,49 @@ ROWS: tuple[Row, ...] = (
         (f"{SLURM}/gres.conf",), "slurm", touches=(f"{SLURM}/gres.conf",),
     ),
     Row(
-        "slurm-cgroup-edited", "slurm", "Jobs are no longer kept to their own GPUs",
+        "slurm-cgroup-edited", "slurm", "Jobs are no longer confined to their own GPUs",
         f"sed -i s/^ConstrainDevices=yes/ConstrainDevices=no/ {SLURM}/cgroup.conf",
         (f"{SLURM}/cgroup.conf",), "slurm", touches=(f"{SLURM}/cgroup.conf",),
     ),
     Row(
-        "slurm-environment-deleted", "slurm", "What slurmd is started with is deleted",
+        "slurm-environment-deleted", "slurm", "slurmd's environment file is deleted",
         f"rm {OWN_SLURM}/slurmd.env",
         (f"{OWN_SLURM}/slurmd.env",), "slurm", touches=(f"{OWN_SLURM}/slurmd.env",),
     ),
     Row(
-        "slurm-drop-in-edited", "slurm", "What slurmd's unit lacks without us is edited",
+        "slurm-drop-in-edited", "slurm", "The drop-in of slurmd's unit is edited",
         f"sed -i /^EnvironmentFile=/d {SLURMD_DROP_IN}",
         (SLURMD_DROP_IN,), "slurm", touches=(SLURMD_DROP_IN,),
     ),
     Row(
-        "slurm-prolog-closed", "slurm", "The prolog of jobs is not executable any more",
+        "slurm-prolog-closed", "slurm", "The job prolog is not executable",
         "chmod 644 /usr/local/sbin/gpu-slurm-prolog",
         ("/usr/local/sbin/gpu-slurm-prolog",), "slurm",
         touches=("/usr/local/sbin/gpu-slurm-prolog",),
     ),
     Row(
-        "slurm-health-edited", "slurm", "The health check of nodes does nothing any more",
+        "slurm-health-edited", "slurm", "The node health check does nothing",
         "printf '#!/bin/sh\n' > /usr/local/sbin/gpu-slurm-health",
         ("/usr/local/sbin/gpu-slurm-health",), "slurm",
         touches=("/usr/local/sbin/gpu-slurm-health",),
     ),
     Row(
-        "slurm-module-deleted", "slurm", "A module of prolog and epilog is deleted",
+        "slurm-module-deleted", "slurm", "A module of the prolog and epilog is deleted",
         f"rm {SLURM_PROGRAM}/gpus.py",
         (f"{SLURM_PROGRAM}/gpus.py",), "slurm", touches=(f"{SLURM_PROGRAM}/*",),
     ),
     Row(
-        "slurm-module-given", "slurm", "A module of prolog and epilog is given to a user",
+        "slurm-module-given", "slurm", "A user owns a module of the prolog and epilog",
         f"chown 1000 {SLURM_PROGRAM}/job.py",
         (f"{SLURM_PROGRAM}/job.py",), "slurm", touches=(f"{SLURM_PROGRAM}/*",),
     ),
     Row(
-        "slurm-node-edited", "slurm", "Which GPUs the health check knows is edited",
+        "slurm-node-edited", "slurm", "The health check's list of GPUs is edited",
         f"sed -i 's/\"gpus\": .*/\"gpus\": [],/' {OWN_SLURM}/node.json",
         (f"{OWN_SLURM}/node.json",), "slurm", touches=(f"{OWN_SLURM}/node.json",),
     ),
     Row(
-        "slurm-node-disabled", "slurm", "slurmd would not come back after a reboot",
+        "slurm-node-disabled", "slurm", "slurmd is not enabled at boot",
         "systemctl disable slurmd",
         ("slurmd.service",), "slurm",
         touches=("/etc/systemd/system/*slurmd.service", "/etc/rc?.d/*slurmd"),
@@ -228,7 +229,7 @@ ROWS: tuple[Row, ...] = (
         ("munge.service",), "slurm",
     ),
     Row(
-        "slurm-client-removed", "slurm", "A package of Slurm is removed",
+        "slurm-client-removed", "slurm", "A Slurm package is removed",
         "dpkg --remove --force-depends slurm-client",
         ("slurm-client",), "slurm", touches=packages("slurm-client"),
     ),

@@ -36,13 +36,13 @@ ROWS: tuple[Row, ...] = (
         ("libcupti.so.11.2",), "files", touches=packages("libcupti11.2"),
     ),
     Row(
-        "cuda-library-replaced", "cuda", "A library is replaced by other content of its size",
+        "cuda-library-replaced", "cuda", "A library is replaced by other content of the same size",
         "f=$(readlink -f $LIB/libcudart.so.11.0); s=$(stat -c %s $f); "
         "head -c $s /dev/urandom > $f",
         ("libcudart.so.11.0",), "files", touches=packages("libcudart11.0"),
     ),
     Row(
-        "cuda-link-moved", "cuda", "The link of a soname leads to another library",
+        "cuda-link-moved", "cuda", "A soname link points to another library",
         "ln -sfn libnvToolsExt.so.1.0.0 $LIB/libcurand.so.10",
         ("libcurand.so.10",), "files", touches=packages("libcurand10"),
     ),
@@ -62,7 +62,7 @@ ROWS: tuple[Row, ...] = (
         (f"{LIB}/libnvvm.so.4.0.0",), "files", touches=packages("libnvvm4"),
     ),
     Row(
-        "cuda-nvcc-closed", "cuda", "nvcc is closed to users",
+        "cuda-nvcc-closed", "cuda", "Only root may run nvcc",
         "chmod 700 /usr/bin/nvcc",
         ("/usr/bin/nvcc",), "files", touches=packages("nvidia-cuda-toolkit"),
     ),
@@ -72,7 +72,7 @@ ROWS: tuple[Row, ...] = (
         ("ptxas",), "files", touches=packages("nvidia-cuda-toolkit"),
     ),
     Row(
-        "cuda-libdevice-link", "cuda", "XLA's link to libdevice dangles",
+        "cuda-libdevice-link", "cuda", "XLA's link to libdevice is broken",
         "ln -sfn /nowhere /usr/lib/cuda/nvvm/libdevice",
         ("libdevice for XLA",), "files", touches=packages("nvidia-cuda-toolkit"),
     ),
@@ -87,13 +87,14 @@ ROWS: tuple[Row, ...] = (
         (f"{LIB}/nvidia/current/libcuda.so.470.256.02",), "files", touches=packages("libcuda1"),
     ),
     Row(
-        "driver-library-empty", "nvidia_driver", "The driver's NVML is emptied",
+        "driver-library-empty", "nvidia_driver", "The driver's NVML library is emptied",
         "truncate -s 0 $LIB/nvidia/current/libnvidia-ml.so.470.256.02",
         (f"{LIB}/nvidia/current/libnvidia-ml.so.470.256.02",), "files",
         touches=packages("libnvidia-ml1"),
     ),
     Row(
-        "driver-alternative-moved", "nvidia_driver", "The alternative leads to no driver",
+        "driver-alternative-moved", "nvidia_driver",
+        "The nvidia alternative points to a missing directory",
         "ln -sfn /usr/lib/nowhere /etc/alternatives/nvidia",
         ("alternatives nvidia",), "files", touches=("/etc/alternatives/nvidia*",),
     ),
@@ -103,7 +104,7 @@ ROWS: tuple[Row, ...] = (
         ("alternatives glx",), "files", touches=("/etc/alternatives/glx*",),
     ),
     Row(
-        "cudnn-link-moved", "cudnn", "cuDNN's soname leads to another library",
+        "cudnn-link-moved", "cudnn", "cuDNN's soname link points to another library",
         "ln -sfn libcudnn_ops_infer.so.8.5.0 $CUDNN/lib64/libcudnn.so.8",
         ("libcudnn.so.8",), "files", touches=CUDNN_TREE,
     ),
@@ -128,7 +129,7 @@ ROWS: tuple[Row, ...] = (
         ("cudnn_version.h",), "files", touches=CUDNN_TREE,
     ),
     Row(
-        "cudnn-header-closed", "cudnn", "cuDNN's header is closed to users",
+        "cudnn-header-closed", "cudnn", "cuDNN's header is not readable by users",
         "chmod 600 $CUDNN/include/cudnn.h",
         ("cudnn.h",), "files", touches=CUDNN_TREE,
     ),
@@ -158,14 +159,14 @@ ROWS: tuple[Row, ...] = (
         ("numpy files",), "files", touches=VENV_TREE,
     ),
     Row(
-        "tensorflow-power-cut", "tensorflow", "A power cut emptied Python files of a wheel",
+        "tensorflow-power-cut", "tensorflow", "A power cut emptied a wheel's Python files",
         "for f in $SITE/keras/engine/training.py $SITE/keras/layers/__init__.py; do "
         "keep $f truncate -s 0 $f; done; "
         """sed -i 's/"boot": "[^"]*"/"boot": "before"/' /var/cache/provision-compared""",
         ("keras/engine/training.py", "keras/layers/__init__.py"), "files", touches=VENV_TREE,
     ),
     Row(
-        "tensorflow-protobuf-twice", "tensorflow", "A second protobuf is installed beside ours",
+        "tensorflow-protobuf-twice", "tensorflow", "A second protobuf is installed in the venv",
         "$VENV/bin/pip install --quiet --no-deps --ignore-installed protobuf==4.21.12",
         ("protobuf",), "files", touches=VENV_TREE,
     ),
@@ -192,38 +193,42 @@ ROWS: tuple[Row, ...] = (
         (CUDA_PINS,), "written", touches=(CUDA_PINS,),
     ),
     Row(
-        "driver-pins-directory", "nvidia_driver", "An empty directory is in the place of the pins",
+        "driver-pins-directory", "nvidia_driver",
+        "The driver's pins are replaced by an empty directory",
         f"rm {DRIVER_PINS}; mkdir {DRIVER_PINS}",
         (DRIVER_PINS,), "written", touches=(DRIVER_PINS,),
     ),
     Row(
-        "driver-upgrades-edited", "nvidia_driver", "What unattended upgrades may touch is edited",
+        "driver-upgrades-edited", "nvidia_driver",
+        "The blacklist of unattended-upgrades is edited",
         f"sed -i '/nvidia-/d' {UPGRADES}",
         (UPGRADES,), "written", touches=(UPGRADES,),
     ),
     Row(
-        "driver-program-link", "nvidia_driver", "The link /usr/bin/nvidia-smi is a file",
+        "driver-program-link", "nvidia_driver",
+        "The link /usr/bin/nvidia-smi is replaced by a file",
         "f=/usr/bin/nvidia-smi; rm $f; echo 'exit 1' > $f; chmod 755 $f",
         ("alternatives nvidia",), "written",
         touches=("/usr/bin/nvidia-smi", "/etc/alternatives/nvidia*"),
     ),
     Row(
-        "env-profile-removed", "gpu_env", "The environment of login shells is removed",
+        "env-profile-removed", "gpu_env", "The environment file for login shells is removed",
         f"rm {PROFILE}",
         (PROFILE,), "written", touches=(PROFILE,),
     ),
     Row(
-        "env-units-directory", "gpu_env", "A bind mount left a directory in a file's place",
+        "env-units-directory", "gpu_env", "A bind mount left a directory in place of a file",
         f"rm {UNITS}; mkdir {UNITS}",
         (UNITS,), "written", touches=(UNITS,),
     ),
     Row(
-        "env-directory-closed", "gpu_env", "The directory of the environment file is closed",
+        "env-directory-closed", "gpu_env",
+        "The environment file's directory is not accessible to users",
         "chmod 700 /etc/provision",
         ("/etc/provision",), "written", touches=("/etc/provision",),
     ),
     Row(
-        "env-manager-owned", "gpu_env", "The environment of units belongs to an ordinary user",
+        "env-manager-owned", "gpu_env", "systemd's environment settings belong to an ordinary user",
         f"chown lab: {MANAGER}",
         (MANAGER,), "written", touches=(MANAGER,),
     ),
@@ -233,23 +238,24 @@ ROWS: tuple[Row, ...] = (
         ("/etc/environment",), "written", touches=("/etc/environment", "/etc/environment.*~"),
     ),
     Row(
-        "env-loader-unwished", "gpu_env", "A loader directory that is not wished is named",
+        "env-loader-unwished", "gpu_env", "An unwanted loader directory is configured",
         "echo /opt/x > /etc/ld.so.conf.d/01-provision-cuda.conf",
         ("/etc/ld.so.conf.d/01-provision-cuda.conf",), "written",
         touches=("/etc/ld.so.conf.d/01-provision-cuda.conf",),
     ),
     Row(
-        "cudnn-loader-linked", "cudnn", "cuDNN's loader file is a link to a copy",
+        "cudnn-loader-linked", "cudnn",
+        "cuDNN's loader configuration is replaced by a link to a copy",
         f"mv {CUDNN_LOADER} /var/tmp/conf; ln -s /var/tmp/conf {CUDNN_LOADER}",
         (CUDNN_LOADER,), "written", touches=(CUDNN_LOADER,),
     ),
     Row(
-        "cudnn-root-closed", "cudnn", "A directory on the way to cuDNN is closed",
+        "cudnn-root-closed", "cudnn", "A parent directory of cuDNN is not accessible to users",
         "chmod 700 /opt/nvidia",
         ("/opt/nvidia",), "written", touches=("/opt/nvidia",),
     ),
     Row(
-        "tensorflow-root-closed", "tensorflow", "The directory of the venvs is closed",
+        "tensorflow-root-closed", "tensorflow", "The venvs' directory is not accessible to users",
         "chmod 700 /opt/tensorflow",
         ("/opt/tensorflow",), "written", touches=("/opt/tensorflow",),
     ),
@@ -259,7 +265,8 @@ ROWS: tuple[Row, ...] = (
         ("requirements.txt",), "written", touches=VENV_TREE,
     ),
     Row(
-        "tensorflow-current-directory", "tensorflow", "A directory is in the place of the link",
+        "tensorflow-current-directory", "tensorflow",
+        "The link to the venv is replaced by a directory",
         "rm /opt/tensorflow/current; mkdir /opt/tensorflow/current",
         ("current",), "written", touches=VENV_TREE,
     ),
@@ -270,19 +277,19 @@ ROWS: tuple[Row, ...] = (
     ),
     # --- what hides other damage, and second kinds of what was damaged before
     Row(
-        "loader-stale", "cuda", "The loader's cache does not know a library",
+        "loader-stale", "cuda", "The loader's cache lacks a library",
         "mkdir /var/tmp/aside; mv $LIB/libcufft.so.10* /var/tmp/aside; ldconfig; "
         "mv /var/tmp/aside/* $LIB/; rmdir /var/tmp/aside",
         ("libcufft.so.10",), "second",
         touches=("/usr/lib/x86_64-linux-gnu/libcufft.so.10*",),
     ),
     Row(
-        "cudnn-current-dangling", "cudnn", "The link to cuDNN dangles",
+        "cudnn-current-dangling", "cudnn", "The link to cuDNN is broken",
         "ln -sfn 8.1.0-cuda11.0 /opt/nvidia/cudnn/current",
         ("current", "libcudnn.so.8"), "second", touches=("/opt/nvidia/cudnn/current",),
     ),
     Row(
-        "env-manager-stale", "gpu_env", "systemd has not read its settings",
+        "env-manager-stale", "gpu_env", "systemd has not loaded its settings",
         f"f={MANAGER}; mv $f /var/tmp/x; systemctl daemon-reexec; sleep 2; mv /var/tmp/x $f",
         ("systemd manager",), "second", touches=(MANAGER,),
     ),
@@ -292,7 +299,7 @@ ROWS: tuple[Row, ...] = (
         ("/etc/environment",), "second", touches=("/etc/environment", "/etc/environment.*~"),
     ),
     Row(
-        "apt-sources-disabled", "cuda", "The package source is switched off",
+        "apt-sources-disabled", "cuda", "The package source is disabled",
         f"sed -i 's/^Types: deb/Enabled: no\\nTypes: deb/' {SOURCES}",
         ("apt component contrib", "apt component non-free"), "second", touches=(SOURCES,),
     ),
@@ -302,7 +309,8 @@ ROWS: tuple[Row, ...] = (
         (DRIVER_PINS,), "second", touches=(DRIVER_PINS,),
     ),
     Row(
-        "driver-alternative-forgotten", "nvidia_driver", "update-alternatives forgets the driver",
+        "driver-alternative-forgotten", "nvidia_driver",
+        "update-alternatives' record of the driver is emptied",
         "truncate -s 0 /var/lib/dpkg/alternatives/nvidia",
         ("alternatives nvidia",), "second",
         touches=(
@@ -314,12 +322,12 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     Row(
-        "tensorflow-marker-removed", "tensorflow", "The mark of a finished venv is removed",
+        "tensorflow-marker-removed", "tensorflow", "The marker of a finished venv is removed",
         "rm $VENV/.provision.json",
         ("tensorflow",), "second", touches=VENV_TREE,
     ),
     Row(
-        "receipt-directory", "receipt", "A directory is in the place of the receipt",
+        "receipt-directory", "receipt", "The receipt is replaced by a directory",
         "rm /var/lib/provision/receipt.json; mkdir /var/lib/provision/receipt.json",
         ("proof",), "second",
     ),
@@ -329,54 +337,54 @@ ROWS: tuple[Row, ...] = (
         ("/etc/ld.so.cache", "cudnn: /etc/ld.so.cache"), "third",
     ),
     Row(
-        "cudnn-manifest-truncated", "cudnn", "The list of cuDNN's files is truncated",
+        "cudnn-manifest-truncated", "cudnn", "cuDNN's file list is truncated",
         "truncate -s 100 $CUDNN/.provision-manifest.json",
         ("cudnn",), "fourth", touches=CUDNN_TREE,
     ),
     Row(
-        "tensorflow-python-dangling", "tensorflow", "The venv's Python dangles",
+        "tensorflow-python-dangling", "tensorflow", "The venv's Python is a broken link",
         "ln -sfn /usr/bin/python3.99 $VENV/bin/python3.9",
         ("python",), "third", touches=VENV_TREE,
     ),
     Row(
-        "tensorflow-pyvenv-open", "tensorflow", "The venv lets the system's packages in",
+        "tensorflow-pyvenv-open", "tensorflow", "The venv includes the system's site-packages",
         "sed -i 's/site-packages = false/site-packages = true/' $VENV/pyvenv.cfg",
         ("pyvenv.cfg",), "third", touches=VENV_TREE,
     ),
     # --- what others may write, and everybody imports
     Row(
-        "tensorflow-site-owned", "tensorflow", "site-packages is given to a user",
+        "tensorflow-site-owned", "tensorflow", "A user owns site-packages",
         "chown nobody $SITE",
         ("lib/python3.9/site-packages",), "trust", touches=VENV_TREE,
     ),
     Row(
-        "tensorflow-bin-writable", "tensorflow", "The venv's programs are writable for all",
+        "tensorflow-bin-writable", "tensorflow", "The venv's bin directory is writable by everyone",
         "chmod o+w $VENV/bin",
         ("bin",), "trust", touches=VENV_TREE,
     ),
     Row(
-        "tensorflow-python3-elsewhere", "tensorflow", "The venv's python3 leads elsewhere",
+        "tensorflow-python3-elsewhere", "tensorflow", "The venv's python3 points elsewhere",
         "ln -sfn /usr/bin/perl $VENV/bin/python3",
         ("bin/python3",), "trust", touches=VENV_TREE,
     ),
     Row(
-        "tensorflow-path-added", "tensorflow", "A .pth file leads into a user's directory",
+        "tensorflow-path-added", "tensorflow", "A .pth file points to a user's directory",
         "mkdir /var/tmp/lib; chown nobody /var/tmp/lib; echo /var/tmp/lib > $SITE/mine.pth",
         ("lib/python3.9/site-packages/mine.pth",), "trust",
         touches=(*VENV_TREE, "/var/tmp/lib"),
     ),
     Row(
-        "tensorflow-root-owned", "tensorflow", "The directory of the venvs is given to a user",
+        "tensorflow-root-owned", "tensorflow", "A user owns the venvs' directory",
         "chown nobody /opt/tensorflow",
         ("/opt/tensorflow",), "trust", touches=("/opt/tensorflow",),
     ),
     Row(
-        "tensorflow-current-owned", "tensorflow", "The link to the venv is given to a user",
+        "tensorflow-current-owned", "tensorflow", "A user owns the link to the venv",
         "chown --no-dereference nobody /opt/tensorflow/current",
         ("/opt/tensorflow/current",), "trust", touches=VENV_TREE,
     ),
     Row(
-        "tensorflow-building-left", "tensorflow", "A venv that was never finished lies about",
+        "tensorflow-building-left", "tensorflow", "An unfinished venv is left over",
         "mkdir -p /opt/tensorflow/.building-2.9.3-00000000/lib",
         (".building-2.9.3-00000000",), "trust", touches=("/opt/tensorflow", *VENV_TREE),
     ),

@@ -121,21 +121,21 @@ DAMAGES = (
         "libcuda.so.1 can't be loaded",
     ),
     Damage(
-        "dpkg was killed over a package of the driver",
+        "dpkg was killed while configuring a driver package",
         killed("libcuda1"),
         ("nvidia_driver.packages",),
         DRIVER,
         "libcuda1 is half installed (hF)",
     ),
     Damage(
-        "a GPU does not answer the driver any more",
+        "a GPU no longer answers the driver",
         edited("/etc/gpu-simulated", "count=2", "count=1"),
         ("nvidia_driver.gpus",),
         DRIVER,
         "1 of 2 GPUs answer; the driver does not show 0000:3c:00.0",
     ),
     Damage(
-        "dpkg was killed over a package of CUDA",
+        "dpkg was killed while configuring a CUDA package",
         killed("libcusolver11"),
         ("cuda.packages",),
         CUDA,
@@ -149,7 +149,7 @@ DAMAGES = (
         "does not find nvcc",
     ),
     Damage(
-        "nvcc is not executable any more",
+        "nvcc is not executable",
         ("chmod a-x /usr/bin/nvcc", "chmod a+x /usr/bin/nvcc"),
         NVCC,
         CUDA,
@@ -163,7 +163,7 @@ DAMAGES = (
         "ptxas can't be used by lab (/usr/bin/ptxas)",
     ),
     Damage(
-        "the receipt is closed to users",
+        "the receipt is not readable by users",
         (
             "chmod 600 /var/lib/provision/receipt.json",
             "chmod 644 /var/lib/provision/receipt.json",
@@ -183,7 +183,7 @@ DAMAGES = (
         "nvcc in a login shell is release 12.4, the lock's is 11.2",
     ),
     Damage(
-        "a unit of systemd finds another CUDA first",
+        "a systemd unit finds another CUDA first",
         (
             OLD_NVCC + "; systemctl set-environment PATH=/opt/old/bin:/usr/bin:/bin",
             "rm -r /opt/old; systemctl unset-environment PATH",
@@ -242,7 +242,7 @@ DAMAGES = (
         "lacks the Python module absl",
     ),
     Damage(
-        "TensorFlow tells another version",
+        "TensorFlow reports another version",
         edited(f"{SITE}/tensorflow/python/framework/versions.py",
                "^__version__ = pywrap_tf_session.__version__", '__version__ = "2.9.1"'),
         ("tensorflow.version",),
@@ -250,7 +250,7 @@ DAMAGES = (
         "TensorFlow 2.9.1 answers",
     ),
     Damage(
-        "pip says another numpy",
+        "pip reports another numpy version",
         (
             f"mv {SITE}/numpy-1.26.4.dist-info {SITE}/numpy-1.23.5.dist-info",
             f"mv {SITE}/numpy-1.23.5.dist-info {SITE}/numpy-1.26.4.dist-info",
@@ -260,7 +260,7 @@ DAMAGES = (
         "numpy is 1.23.5, the lock's is 1.26.4",
     ),
     Damage(
-        "a TensorFlow that was built for another CUDA",
+        "TensorFlow was built for another CUDA",
         edited(f"{SITE}/tensorflow/python/platform/build_info.py",
                "('cuda_version', '11.2')", "('cuda_version', '11.8')"),
         ("tensorflow.built_with_cuda",),
@@ -275,7 +275,7 @@ DAMAGES = (
         "a Keras model can't be trained on the CPU",
     ),
     Damage(
-        "the receipt is of another lock",
+        "the receipt names another lock",
         edited("/var/lib/provision/receipt.json", '"lock_digest": "sha256:', '"lock_digest": "sha'),
         ("receipt.lock",),
         (),

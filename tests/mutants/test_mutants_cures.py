@@ -134,23 +134,24 @@ def cell(text: str) -> str:
 def page() -> str:
     """docs/checks.md."""
     lines = [
-        "# Checks: what verify proves, and what cures a red one",
+        "# Checks: what `verify` tests, and how to fix a failed one",
         "",
-        "Each check asks what programs really do. Where one is red, `provision verify` says what",
-        "cures it, by the plan of the same host: if the plan has an item of the components in the",
-        "third column, a run repairs it, and the item is named. If it has none, no run changes",
-        "anything, and the last column is what helps. So nobody is sent round in a circle.",
+        "Each check tests what programs really do. If one fails, `provision verify` says how to",
+        "fix it, based on the plan for the same host. If the plan has an item of a component in",
+        "the third column, a run repairs it, and the message names the item. If it has none, a run",
+        "would change nothing, so `verify` does not suggest one: the last column says what to do",
+        "instead.",
         "",
-        "This page is written by a test from the data beside the checks",
-        "(`provision/verify/checks`): `PROVISION_UPDATE_GOLDEN=1 pytest tests/mutants`.",
+        "A test generates this page from the data beside the checks (`provision/verify/checks`):",
+        "`PROVISION_UPDATE_GOLDEN=1 pytest tests/mutants`.",
         "",
-        "| check | what must be true | a run cures it by items of | and otherwise |",
+        "| check | what must be true | fixed by a run that changes | otherwise |",
         "|---|---|---|---|",
     ]
     for check in CHECKS:
         cure = CURES[check.id]
         names = [f"`{name}`" for name in cure.components if name != "all"]
-        planned = ", ".join(names) or "nothing: a run can't begin"
+        planned = ", ".join(names) or "nothing: a run can't start"
         if "all" in cure.components:
             planned = "any component"
         lines.append(f"| `{check.id}` | {cell(check.title)} | {planned} | {cell(cure.otherwise)} |")
@@ -160,23 +161,23 @@ def page() -> str:
 NIGHTLY = """
 ## For a nightly job
 
-`plan`, `doctor` and `verify` make the same look at a host, with the same plan, and none of them
-changes anything. Each knows all that the one before it knows:
+`plan`, `doctor` and `verify` take the same look at a host, make the same plan, and change nothing.
+Each reports everything that the one before it reports:
 
-| command | asks | exit code 0 says |
+| command | asks | exit code 0 means |
 |---|---|---|
 | `provision plan` | does the host differ from its lock? | no difference |
-| `provision doctor` | the same, and the known troubles | no difference, no known trouble |
-| `provision verify` | the same look, and every check above | no difference, all checks passed |
+| `provision doctor` | the same, and has it known problems? | no difference, no known problem |
+| `provision verify` | the same, and do all checks above pass? | no difference, all checks passed |
 
-A host that differs has 5 from all three (6 from `verify` where a check is red as well). Where
-`plan` and `doctor` say 0 and `verify` says 6, something outside of what a run keeps is in the way,
-and the message says what. A host that could not be reached, or whose look failed, has 4. Of several
-hosts the worst counts: 4 before 6 before 5.
+All three exit with 5 if a host differs (`verify` with 6 if a check fails as well). If `plan` and
+`doctor` exit with 0 and `verify` with 6, the cause is something that a run does not manage; the
+message says what. They exit with 4 if a host could not be reached or its look failed. With several
+hosts the worst code counts: 4 before 6 before 5.
 
     provision verify -i lab --json > verify.json || mail -s "GPU hosts: $?" admins < verify.json
 
-Add `--deep` now and then: it reads every file, and takes its time ([damage.md](damage.md)).
+Add `--deep` now and then. It reads every file, so it takes longer ([damage.md](damage.md)).
 """
 
 

@@ -300,7 +300,7 @@ def test_another_stack_stands_in_only_where_upstream_no_longer_has_the_demos(
     assert locked == ["lock", "bundle"]
     assert "upstream no longer has what is locked" in messages[1]
     part = results | {"runs": [{"ours": 1.0, "cp": 1.0, "sha256sum": 1.0}]}
-    assert "another stands in for it: TensorFlow 2.21 on debian13" in page_fleet.bundle(part)
+    assert "another one was used: TensorFlow 2.21 on debian13" in page_fleet.bundle(part)
 
 
 def test_a_command_that_fails_is_no_figure() -> None:
@@ -391,6 +391,6 @@ def test_the_page_says_where_the_seconds_went() -> None:
         "limits": {"line": 7.0, "unpack": 30.0},
     }
     text = page._cold(part)
-    assert "(the last run): packages 45 s, wheels 20 s." in text
-    least = "to receive the same bytes 7 s, to unpack the same archives 30 s."
-    assert f"Each alone, with all processors, it takes {least}" in text
+    assert "(last run): packages 45 s, wheels 20 s." in text
+    least = "receiving the same bytes 7 s, unpacking the same archives 30 s."
+    assert f"Each alone, on all processors: {least}" in text

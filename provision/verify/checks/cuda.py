@@ -14,10 +14,10 @@ from .places import NO_PAM, PLACES, without_pam
 CURES.update(
     {
         "cuda.packages": Cure(("cuda",), PACKAGES),
-        "cuda.nvcc_login": Cure(("cuda", "gpu_env"), f"{SHELLS}; else {DEEP}"),
-        "cuda.nvcc_ssh": Cure(("cuda", "gpu_env"), f"{SHELLS}; else {DEEP}"),
-        "cuda.nvcc_cron": Cure(("cuda", "gpu_env"), f"{SHELLS}; else {DEEP}"),
-        "cuda.nvcc_systemd": Cure(("cuda", "gpu_env"), f"{SHELLS}; else {DEEP}"),
+        "cuda.nvcc_login": Cure(("cuda", "gpu_env"), f"{SHELLS}; otherwise {DEEP}"),
+        "cuda.nvcc_ssh": Cure(("cuda", "gpu_env"), f"{SHELLS}; otherwise {DEEP}"),
+        "cuda.nvcc_cron": Cure(("cuda", "gpu_env"), f"{SHELLS}; otherwise {DEEP}"),
+        "cuda.nvcc_systemd": Cure(("cuda", "gpu_env"), f"{SHELLS}; otherwise {DEEP}"),
         "cuda.libraries": Cure(("cuda", "cudnn", "gpu_env"), LOADER),
         "cuda.files": Cure(("cuda",), DEEP),
     }
@@ -30,29 +30,29 @@ def cuda_packages(seen: Seen) -> Verdict:
     return judge_packages(seen, (seen.row["cuda"].get("packages") or {}).get(profile))
 
 
-@check("cuda.nvcc_login", "nvcc in a login shell is the lock's release")
+@check("cuda.nvcc_login", "nvcc in a login shell is the locked release")
 def nvcc_in_a_login_shell(seen: Seen) -> Verdict:
     return judge_nvcc(seen, "login")
 
 
-@check("cuda.nvcc_ssh", "nvcc over `ssh host nvcc` is the lock's release")
+@check("cuda.nvcc_ssh", "nvcc over `ssh host nvcc` is the locked release")
 def nvcc_over_ssh(seen: Seen) -> Verdict:
     return judge_nvcc(seen, "ssh")
 
 
-@check("cuda.nvcc_cron", "nvcc in a cron job is the lock's release")
+@check("cuda.nvcc_cron", "nvcc in a cron job is the locked release")
 def nvcc_in_cron(seen: Seen) -> Verdict:
     return judge_nvcc(seen, "cron")
 
 
-@check("cuda.nvcc_systemd", "nvcc in a systemd unit is the lock's release")
+@check("cuda.nvcc_systemd", "nvcc in a systemd unit is the locked release")
 def nvcc_in_systemd(seen: Seen) -> Verdict:
     if seen.probe["nvcc"].get("systemd") is None:
         return not_applicable("an ordinary user can't see the environment of systemd's units here")
     return judge_nvcc(seen, "systemd")
 
 
-@check("cuda.libraries", "Each library TensorFlow opens is the locked package's")
+@check("cuda.libraries", "Each library TensorFlow opens is from its locked package")
 def cuda_libraries(seen: Seen) -> Verdict:
     wrong, detail = [], []
     for soname, package in (seen.row["cuda"].get("sonames") or {}).items():

@@ -15,7 +15,7 @@ CURES.update(
 )
 
 
-@check("cudnn.library", "The cuDNN that is loaded lies in the locked directory")
+@check("cudnn.library", "cuDNN is loaded from the locked directory")
 def cudnn_library(seen: Seen) -> Verdict:
     row, library = seen.row["cudnn"], seen.probe["cudnn"]
     folder = f"{library['root']}/{row['version']}-cuda{row['cuda']}/"
@@ -35,7 +35,7 @@ def cudnn_library(seen: Seen) -> Verdict:
     return passed(str(library["real"]))
 
 
-@check("cudnn.version", "cuDNN is the lock's, and new enough for TensorFlow")
+@check("cudnn.version", "cuDNN is the locked version, and new enough for TensorFlow")
 def cudnn_version(seen: Seen) -> Verdict:
     row, library, loaded = seen.row["cudnn"], seen.probe["cudnn"], cudnn_loaded(seen)
     if library["loaded"] is None:
@@ -60,7 +60,7 @@ def cudnn_version(seen: Seen) -> Verdict:
     return passed(loaded)
 
 
-@check("cudnn.headers", "cuDNN's headers are readable and of the same version")
+@check("cudnn.headers", "cuDNN's headers are readable and of the locked version")
 def cudnn_headers(seen: Seen) -> Verdict:
     locked = ".".join(str(part) for part in numbers(seen.row["cudnn"]["version"])[:3])
     version = seen.probe["cudnn"].get("headers")

@@ -5,20 +5,20 @@ from __future__ import annotations
 from ..cures import CURES, Cure
 from .check import AGAIN, Seen, Verdict, check, failed, front_door, passed, some_of
 
-DOOR = "`journalctl -u nginx` and /var/log/nginx say why; a firewall may stand before the port"
+DOOR = "`journalctl -u nginx` and /var/log/nginx say why; a firewall may block the port"
 
 CURES.update(
     {
         "gpu_front_door.answers": Cure(("gpu_front_door",), DOOR),
         "gpu_front_door.page": Cure(("gpu_front_door", "gpu_workspace"), DOOR),
         "gpu_front_door.strangers": Cure(
-            ("gpu_front_door", "gpu_workspace"), f"stop it until it is closed; {DOOR}"
+            ("gpu_front_door", "gpu_workspace"), f"stop the front door until this is fixed; {DOOR}"
         ),
     }
 )
 
 
-@check("gpu_front_door.answers", "The front door answers by HTTPS, and by nothing else", front_door)
+@check("gpu_front_door.answers", "The front door answers over HTTPS only", front_door)
 def front_door_answers(seen: Seen) -> Verdict:
     door = seen.probe["front_door"]
     page = door["page"]
@@ -32,7 +32,7 @@ def front_door_answers(seen: Seen) -> Verdict:
     return passed(f"{page['tls']}, a certificate for {seen.options['gpu_front_door_name']}")
 
 
-@check("gpu_front_door.page", "The front door's page lists who has what", front_door)
+@check("gpu_front_door.page", "The front door's page lists every workspace", front_door)
 def front_door_lists(seen: Seen) -> Verdict:
     page = seen.probe["front_door"]["page"]
     people = sorted(workspace["name"] for workspace in seen.options["gpu_workspaces"])
@@ -44,7 +44,7 @@ def front_door_lists(seen: Seen) -> Verdict:
     return failed(f"the front door's page lists {listed}, not {', '.join(people)}", AGAIN)
 
 
-@check("gpu_front_door.strangers", "The front door leads nobody in without a token", front_door)
+@check("gpu_front_door.strangers", "The front door refuses access without a token", front_door)
 def front_door_refuses_strangers(seen: Seen) -> Verdict:
     paths = seen.probe["front_door"]["paths"]
     wrong = []

@@ -15,7 +15,7 @@ CURES.update(
         "gpu_serving.runs": Cure(("gpu_serving", "nvidia_container_toolkit"), JOURNAL),
         "gpu_serving.available": Cure(
             ("gpu_serving",),
-            f"replace or remove the directory of a version that does not load; {JOURNAL}",
+            f"replace or remove the directory of the version that does not load; {JOURNAL}",
         ),
         "gpu_serving.strangers": Cure(("gpu_serving", "gpu_front_door"), JOURNAL),
     }
@@ -48,7 +48,7 @@ def models_run(seen: Seen) -> Verdict:
     return _judged(seen, fault, "active")
 
 
-@check("gpu_serving.available", "Every model is served in its newest version", served)
+@check("gpu_serving.available", "The newest version of every model is served", served)
 def models_are_available(seen: Seen) -> Verdict:
     def fault(model: dict[str, Any]) -> str | None:
         if model["versions"] is None:
@@ -66,7 +66,7 @@ def models_are_available(seen: Seen) -> Verdict:
     return _judged(seen, fault, "AVAILABLE")
 
 
-@check("gpu_serving.strangers", "The front door leads nobody to a model without a token", served)
+@check("gpu_serving.strangers", "The front door refuses access to models without a token", served)
 def models_refuse_strangers(seen: Seen) -> Verdict:
     if not front_door(seen):
         return not_applicable("there is no front door here")

@@ -25,7 +25,7 @@ CURES.update(
 )
 
 
-@check("gpu_workspace.runs", "Everybody's workspace runs", workspaces)
+@check("gpu_workspace.runs", "Every workspace runs", workspaces)
 def workspaces_run(seen: Seen) -> Verdict:
     def fault(_workspace: dict[str, Any], answer: dict[str, Any]) -> str | None:
         if answer["error"]:
@@ -37,7 +37,7 @@ def workspaces_run(seen: Seen) -> Verdict:
     return judge_people(seen, fault, "active")
 
 
-@check("gpu_workspace.jupyter", "Jupyter answers, and lets nobody in without a token", workspaces)
+@check("gpu_workspace.jupyter", "Jupyter answers, and refuses access without a token", workspaces)
 def jupyter_refuses_strangers(seen: Seen) -> Verdict:
     def fault(_workspace: dict[str, Any], answer: dict[str, Any]) -> str | None:
         if answer["status"] is None:
@@ -51,7 +51,9 @@ def jupyter_refuses_strangers(seen: Seen) -> Verdict:
     return judge_people(seen, fault, "refused without a token", "port")
 
 
-@check("gpu_workspace.ssh", "sshd of the workspaces takes keys, and wished passwords", workspaces)
+@check(
+    "gpu_workspace.ssh", "The workspaces' sshd accepts keys, and passwords only if set", workspaces
+)
 def sshd_takes_keys_alone(seen: Seen) -> Verdict:
     people = [
         workspace["name"] for workspace in seen.options["gpu_workspaces"] if "ssh_port" in workspace
@@ -71,7 +73,7 @@ def sshd_takes_keys_alone(seen: Seen) -> Verdict:
     return judge_people(seen, fault, "by key, or by a wished password", "ssh_port")
 
 
-@check("gpu_workspace.tensorboard", "TensorBoard of the workspaces answers", workspaces)
+@check("gpu_workspace.tensorboard", "The workspaces' TensorBoard answers", workspaces)
 def tensorboard_answers(seen: Seen) -> Verdict:
     if not any("tensorboard_port" in workspace for workspace in seen.options["gpu_workspaces"]):
         return not_applicable("nobody's workspace has TensorBoard")
@@ -86,7 +88,7 @@ def tensorboard_answers(seen: Seen) -> Verdict:
     return judge_people(seen, fault, "answers", "tensorboard_port")
 
 
-@check("gpu_workspace.gpus", "The workspaces' containers list the GPUs promised", workspaces)
+@check("gpu_workspace.gpus", "The workspaces' containers list their assigned GPUs", workspaces)
 def workspaces_list_gpus(seen: Seen) -> Verdict:
     people = sorted(workspace["name"] for workspace in seen.options["gpu_workspaces"])
     promised = any(workspace["gpus"] != "none" for workspace in seen.options["gpu_workspaces"])
@@ -113,7 +115,7 @@ def workspaces_list_gpus(seen: Seen) -> Verdict:
     return passed(f"nvidia-smi: {listed}; {more}" + (" (simulated)" if seen.simulated else ""))
 
 
-@check("gpu_workspace.limits", "The limits of the workspaces are in force", workspaces)
+@check("gpu_workspace.limits", "The workspaces' limits are in force", workspaces)
 def workspace_limits(seen: Seen) -> Verdict:
     if not any(
         workspace.get("memory") or workspace.get("cpus")

@@ -15,11 +15,11 @@ CURES.update(
         "nvidia_container_toolkit.packages": Cure(("nvidia_container_toolkit",), PACKAGES),
         "nvidia_container_toolkit.docker": Cure(
             ("nvidia_container_toolkit",),
-            "`journalctl -u docker` says why; a restart of docker reads its configuration",
+            "`journalctl -u docker` says why; restart docker to reload its configuration",
         ),
         "nvidia_container_toolkit.cdi": Cure(
             ("nvidia_container_toolkit", "nvidia_driver"),
-            "`sudo nvidia-ctk cdi generate` says what it does not find",
+            "`sudo nvidia-ctk cdi generate` shows what it does not find",
         ),
     }
 )
@@ -47,7 +47,7 @@ def toolkit_packages(seen: Seen) -> Verdict:
     return verdict
 
 
-@check("nvidia_container_toolkit.docker", "docker info knows NVIDIA's runtime", containers)
+@check("nvidia_container_toolkit.docker", "docker info lists NVIDIA's runtime", containers)
 def docker_knows_the_runtime(seen: Seen) -> Verdict:
     wish, docker = seen.options.get("nvidia_container_toolkit_docker"), seen.probe["docker"]
     if wish == "none":
@@ -77,7 +77,7 @@ PODMAN_READS = (((5, 1), (0, 7, 0)), ((4, 1), (0, 5, 0)))
 GPUS = "nvidia.com/gpu=all"
 
 
-@check("nvidia_container_toolkit.cdi", "podman finds the GPUs by CDI", containers)
+@check("nvidia_container_toolkit.cdi", "podman finds the GPUs through CDI", containers)
 def podman_finds_the_gpus(seen: Seen) -> Verdict:
     wish, answer = seen.options.get("nvidia_container_toolkit_cdi"), seen.probe["cdi"]
     if wish == "none":

@@ -12,7 +12,9 @@ from .packages import judge_packages
 
 CURES.update(
     {
-        "nvidia_driver.answers": Cure(("nvidia_driver", "gpu_env"), f"{KERNEL_LOG}; else {DEEP}"),
+        "nvidia_driver.answers": Cure(
+            ("nvidia_driver", "gpu_env"), f"{KERNEL_LOG}; otherwise {DEEP}"
+        ),
         "nvidia_driver.version": Cure(
             ("nvidia_driver",), "reboot the host: the old module is still loaded"
         ),
@@ -51,7 +53,7 @@ def nvidia_smi_answers(seen: Seen) -> Verdict:
     return failed(diagnosis)
 
 
-@check("nvidia_driver.version", "The driver that answers is the lock's")
+@check("nvidia_driver.version", "The running driver is the locked version")
 def nvidia_driver_version(seen: Seen) -> Verdict:
     locked = seen.row["nvidia_driver"]["version"]
     if seen.simulated:
@@ -68,7 +70,7 @@ def nvidia_driver_version(seen: Seen) -> Verdict:
     )
 
 
-@check("nvidia_driver.module", "The loaded kernel module is the lock's")
+@check("nvidia_driver.module", "The loaded kernel module is the locked version")
 def nvidia_kernel_module(seen: Seen) -> Verdict:
     locked = seen.row["nvidia_driver"]["version"]
     loaded = loaded_module(seen)
@@ -97,7 +99,7 @@ def nvidia_kernel_module(seen: Seen) -> Verdict:
     )
 
 
-@check("nvidia_driver.library", "libcuda.so.1 is the driver's own")
+@check("nvidia_driver.library", "libcuda.so.1 is the locked driver's")
 def driver_library(seen: Seen) -> Verdict:
     locked, library = seen.row["nvidia_driver"]["version"], seen.probe["libcuda"]
     if library["loaded"] is None:

@@ -7,7 +7,7 @@ from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed
 
 CURES["receipt.lock"] = Cure(
     ("receipt", "all"),
-    "the last run used another lock than this machine's: `git log lock.yml`",
+    "the last run used another lock than the one here: see `git log lock.yml`",
 )
 
 

@@ -8,7 +8,7 @@ from ..cures import CURES, Cure
 from .check import AGAIN, Seen, Verdict, check, cluster, failed, not_applicable, passed
 
 LOGS = "`systemctl status slurmctld slurmd munge` and /var/log/slurm say why"
-RESUME = "scontrol update nodename=NAME state=resume, when its reason is cured"
+RESUME = "fix its reason, then run `scontrol update nodename=NAME state=resume`"
 READY = ("IDLE", "MIXED", "ALLOCATED", "COMPLETING")
 # Marks behind a + with which a node gets no job; others are a part of its day, as PLANNED is.
 AWAY = ("DRAIN", "DOWN", "FAIL", "NOT_RESPONDING", "INVALID_REG", "MAINT", "POWER", "UNKNOWN")
@@ -43,7 +43,7 @@ def slurm_answers(seen: Seen) -> Verdict:
     return failed(f"slurmctld does not answer: {lines[-1] if lines else 'no words'}", LOGS)
 
 
-@check("slurm.ready", "The node takes jobs", cluster)
+@check("slurm.ready", "The node accepts jobs", cluster)
 def slurm_ready(seen: Seen) -> Verdict:
     node = _node(seen)
     if node is None and not seen.options["slurm_compute"]:
@@ -59,7 +59,7 @@ def slurm_ready(seen: Seen) -> Verdict:
     return failed(f"the node is {node['State'].lower()}: {reason}", RESUME)
 
 
-@check("slurm.gpus", "Slurm gives out the GPUs that this host has", cluster)
+@check("slurm.gpus", "Slurm offers the GPUs that this host has", cluster)
 def slurm_gpus(seen: Seen) -> Verdict:
     node = _node(seen)
     if node is None:

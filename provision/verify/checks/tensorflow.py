@@ -17,7 +17,7 @@ from .check import (
     some_of,
 )
 
-WHEELS = f"{DEEP}; what is beside the locked wheels (PYTHONPATH, .pth files) is its owner's to move"
+WHEELS = f"{DEEP}; what is beside the locked wheels (PYTHONPATH, .pth files) is left to its owner"
 
 CURES.update(
     {
@@ -31,10 +31,10 @@ CURES.update(
         ),
         "tensorflow.computes": Cure(
             ("nvidia_driver", "cuda", "cudnn", "gpu_env", "tensorflow"),
-            f"{KERNEL_LOG}; a GPU that this TensorFlow has no code for needs another TensorFlow in "
-            f"the wish (`provision catalog --gpu`); else {DEEP}",
+            f"{KERNEL_LOG}; if this TensorFlow has no code for the GPU, choose another "
+            f"TensorFlow (`provision catalog --gpu`); otherwise {DEEP}",
         ),
-        "tensorflow.trains": Cure(("tensorflow",), f"{WHEELS}; `free -m` tells the memory"),
+        "tensorflow.trains": Cure(("tensorflow",), f"{WHEELS}; `free -m` shows the memory"),
     }
 )
 
@@ -50,7 +50,7 @@ def tensorflow_imports(seen: Seen) -> Verdict:
     return failed(diagnose.tensorflow_import(gpus.get("rc"), gpus.get("error", ""), gpus["log"]))
 
 
-@check("tensorflow.version", "TensorFlow and its Python are the lock's")
+@check("tensorflow.version", "TensorFlow and its Python are the locked versions")
 def tensorflow_version(seen: Seen) -> Verdict:
     row, answer = seen.row["tensorflow"], tensorflow_answer(seen)
     if not answer.get("version"):

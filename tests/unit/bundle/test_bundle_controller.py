@@ -80,6 +80,7 @@ def test_a_bundle_has_what_its_five_commands_need(
     assert b"bundle --controller" in plain["README.txt"]
 
 
+@pytest.mark.slow
 def test_an_earlier_bundle_is_enough_for_the_controller_too(
     world: World, tmp_path: Path, wheels_of_ansible: None
 ) -> None:

@@ -176,7 +176,7 @@ def test_environments_beside_are_judged_and_written_down(tree: Path) -> None:
     assert results["tensorflow.version@2.8.4"]["result"] == "failed"
     assert results["tensorflow.version"]["result"] == "passed"
     assert (
-        "TensorFlow and its Python are the lock's (2.8.4): NO"
+        "TensorFlow and its Python are the locked versions (2.8.4): NO"
         in (checks(tree)["verdicts"]["gpu01"])
     )
 
