@@ -69,6 +69,7 @@ def cured(result: dict[str, Any]) -> None:
     assert result["leftovers"] == [], result
 
 
+@pytest.mark.slow
 def test_a_killed_controller_on_a_bare_host(bench: Bench, estimates: Estimates) -> None:
     """The host goes on alone for a while; the next run takes over."""
     chosen = fault("controller", variant="processes-and-connections")
