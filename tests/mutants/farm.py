@@ -258,6 +258,8 @@ def long_way(
         return KILLED, first.name
     if status == pytest.ExitCode.INTERRUPTED:
         return BROKEN, first.name
+    if status == pytest.ExitCode.USAGE_ERROR:
+        return BROKEN, "a conftest.py can't be imported"
     raise RuntimeError(f"pytest ended with {status!r}")
 
 

@@ -193,7 +193,7 @@ class _Walk:
         numbers: bool,
         at_import: bool,
     ) -> Iterator[Mutant]:
-        if isinstance(child, (ast.Import, ast.ImportFrom, ast.arg)):
+        if isinstance(child, (ast.Import, ast.ImportFrom, ast.arg)) or _is_for_types(child):
             return
         inner, inside = scope, not isinstance(parent, ast.JoinedStr)
         if isinstance(child, SCOPES):
@@ -365,6 +365,11 @@ def _statement(node: ast.stmt, *, last: bool) -> Iterator[tuple[str, ast.AST]]:
     # A function that ends returns None all the same.
     if isinstance(node, REMOVABLE) and not (last and _returns_nothing(node)):
         yield "statement removed", ast.Pass()
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    """`if TYPE_CHECKING:`, which never runs."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 def _returns_nothing(node: ast.stmt) -> bool:

@@ -73,6 +73,7 @@ def test_the_faults_of_a_piece_of_code(operator: str, source: str, expected: lis
 
 def test_documentation_and_types_have_no_faults() -> None:
     source = '"""Text."""\nimport os\ndef f(a: "int" = 1) -> "int":\n    """Text."""\n'
+    source += "if TYPE_CHECKING:\n    Check = Callable[..., Any]\n"
     assert faults(source) == [("constant", "1", "2"), ("constant", "1", "0")]
 
 
@@ -204,6 +205,21 @@ def test_the_farm_tells_which_faults_no_test_notices(tmp_path: Path) -> None:
     endless = by_fault["spin", "number -= 1", "nothing"]
     assert endless[0] == 1
     assert "never ends" in endless[1]
+
+
+def test_a_fault_that_keeps_a_conftest_from_its_import_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "code_under_test.py").write_text("NAMES = {'a': 1}\nFIRST = NAMES['a']\n")
+    (tmp_path / "conftest.py").write_text("import code_under_test\n")
+    (tmp_path / "test_code_under_test.py").write_text(
+        "import code_under_test as code\n\ndef test_first():\n    assert code.FIRST == 1\n"
+    )
+    program = PROGRAM.format(here=str(HERE), folder=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [tuple(row) for row in json.loads(done.stdout.splitlines()[-1])]
+    assert ("<module>", "'a'", "''", farm.BROKEN, "a conftest.py can't be imported") in rows
 
 
 def test_the_tests_that_run_the_faulty_line_come_first() -> None:
