@@ -32,6 +32,7 @@ RULES = (
 # Rules whose look and judgement are in one file, and the test of both.
 LOOKS_AND_RULES = {
     "host/surroundings.py": "test_stack_surroundings.py",
+    "apt_rules.py": "test_stack_apt_rules.py",
     "bundle_rules.py": "test_stack_bundle.py",
     "cache_rules.py": "test_stack_cache.py",
     "host/bundle.py": "test_stack_bundle.py",

@@ -23,7 +23,7 @@ SOURCES = {
 }
 _NAMES = ("SourceList", "Dir::Etc::SourceList/f", "SourceParts", "Dir::Etc::SourceParts/d")
 _FILES = ("/etc/apt/apt.conf", "/etc/apt/apt.conf.d/*")
-_SETS = re.compile(r"sourcelist|sourceparts|\bdir\b", re.I)
+_SETS = re.compile(r"\bdir\b", re.I)
 # What PAM gives to who logs in, and to sudo.
 ENVIRONMENT = "/etc/environment"
 _VARIABLE = re.compile(r"^\s*(?:export\s+)?APT_CONFIG\s*=\s*[\"']?([^\"'\s#]+)", re.M)

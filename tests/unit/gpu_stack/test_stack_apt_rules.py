@@ -13,19 +13,33 @@ OWN = "SourceList='/etc/apt/sources.list'\nSourceParts='/etc/apt/sources.list.d/
 
 
 def host(root: Path, out: str, rc: int = 0) -> Context:
-    asked: list[Any] = []
-
     def run(argv: list[str]) -> Result:
-        asked.append(argv)
-        assert argv[:2] == ["apt-config", "shell"]
+        assert argv == [
+            *("apt-config", "shell", "SourceList", "Dir::Etc::SourceList/f"),
+            *("SourceParts", "Dir::Etc::SourceParts/d"),
+        ]
         return Result(rc, out, "")
 
     return Context(root=str(root), runner=run)
 
 
-def test_apts_own_places_are_none_to_speak_of(tmp_path: Path) -> None:
+def test_apts_own_places_are_none_to_speak_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Context, "glob", None)  # no file of apt's is read then
     assert apt_rules.elsewhere(host(tmp_path, OWN)) == []
+    assert apt_rules.elsewhere(host(tmp_path, f"{OWN}more\n")) == []
     assert apt_rules.elsewhere(host(tmp_path, "", 127)) == []
+
+
+def test_what_is_looked_at_is_what_the_rules_judge(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/environment").write_text("APT_CONFIG=/etc/lab.conf\n")
+    context = host(tmp_path, OWN.replace("sources.list.d", "lab.d"))
+    seen: Any = {"preflight": {name: look(context) for name, look in apt_rules.FACTS.items()}}
+    for rule in apt_rules.RULES:
+        assert rule.check(seen, [], {}, None), rule.id
+        assert rule.check({"preflight": {}}, [], {}, None) == [], rule.id
 
 
 @pytest.mark.parametrize(
@@ -37,6 +51,8 @@ def test_apts_own_places_are_none_to_speak_of(tmp_path: Path) -> None:
             "SourceList='/srv/a b'\nSourceParts=''\n",
             [("Dir::Etc::SourceList", "/srv/a b"), ("Dir::Etc::SourceParts", "")],
         ),
+        (OWN.replace("sources.list.d", "a=b"), [("Dir::Etc::SourceParts", "/etc/apt/a=b")]),
+        (OWN.partition("SourceParts")[0], [("Dir::Etc::SourceParts", "")]),
     ],
 )
 def test_sources_elsewhere_are_named_with_the_files_that_say_so(
