@@ -25,6 +25,7 @@ from provision import locallab
 from provision.errors import MachineError
 from provision.locallab.machine import cache_directory
 from provision.locallab.vm import needs
+from tests import collection
 from tests.collection import one_role
 from tests.ground import Site, serve
 
@@ -34,7 +35,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import demo  # noqa: E402 - the script that `make demo` runs
 
 BIN = Path(sys.executable).parent
-OLDEST = ROOT / ".venv-oldest" / "bin" / "ansible-playbook"
+OLDEST = collection.OLDEST / "ansible-playbook"
 NEWEST = BIN / "ansible-playbook"
 
 

@@ -185,15 +185,25 @@ print(json.dumps([(m.function, m.before, m.after, *states[at]) for at, m in enum
 """
 
 
+def ran(folder: Path) -> subprocess.CompletedProcess[str]:
+    """The farm on the folder's code_under_test, in a process of its own."""
+    program = PROGRAM.format(here=str(HERE), folder=str(folder))
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=folder
+    )
+
+
+def tried(folder: Path) -> list[tuple[Any, ...]]:
+    """(function, what was, what is, status, test) of each fault of the folder's code_under_test."""
+    done = ran(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [tuple(row) for row in json.loads(done.stdout.splitlines()[-1])]
+
+
 def test_the_farm_tells_which_faults_no_test_notices(tmp_path: Path) -> None:
     (tmp_path / "code_under_test.py").write_text(CODE)
     (tmp_path / "test_code_under_test.py").write_text(TESTS)
-    program = PROGRAM.format(here=str(HERE), folder=str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = [tuple(row) for row in json.loads(done.stdout.splitlines()[-1])]
+    found = tried(tmp_path)
     alive = {row[:3] for row in found if row[3] == 0}
     # All of them, though two at once write and read files.
     assert alive == {row[:3] for row in found if row[0] == "unseen"}
@@ -213,13 +223,8 @@ def test_a_fault_that_keeps_a_conftest_from_its_import_is_noticed(tmp_path: Path
     (tmp_path / "test_code_under_test.py").write_text(
         "import code_under_test as code\n\ndef test_first():\n    assert code.FIRST == 1\n"
     )
-    program = PROGRAM.format(here=str(HERE), folder=str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = [tuple(row) for row in json.loads(done.stdout.splitlines()[-1])]
-    assert ("<module>", "'a'", "''", farm.BROKEN, "a conftest.py can't be imported") in rows
+    expected = ("<module>", "'a'", "''", farm.BROKEN, "a conftest.py can't be imported")
+    assert expected in tried(tmp_path)
 
 
 def test_the_tests_that_run_the_faulty_line_come_first() -> None:
@@ -251,10 +256,7 @@ def test_the_tests_that_run_the_faulty_line_come_first() -> None:
 def test_tests_that_fail_without_any_fault_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "code_under_test.py").write_text(CODE)
     (tmp_path / "test_code_under_test.py").write_text(TESTS.replace("== 0", "== 1"))
-    program = PROGRAM.format(here=str(HERE), folder=str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    done = ran(tmp_path)
     assert done.returncode != 0
     assert "without any fault this fails" in done.stdout + done.stderr
 
