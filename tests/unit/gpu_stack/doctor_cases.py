@@ -263,7 +263,7 @@ BROKEN: dict[str, tuple[Callable[[Patient], None], str, str]] = {
     "cdi-specification": (
         cdi_specification,
         "/var/run/cdi/nvidia.yaml: names /usr/lib/libcuda",
-        "nvidia-ctk cdi generate",
+        "nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml",
     ),
     "cri-runtime": (cri_runtime, "crio: not read by crio: unable to", "systemctl restart crio"),
     **doctor_slurm.BROKEN,

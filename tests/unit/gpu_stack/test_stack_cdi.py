@@ -8,6 +8,7 @@ from typing import Any
 
 import converged_host as made
 import pytest
+import yaml
 from converged_host import ELF, LIB, Host
 from converged_toolkit import NAMES, install, lock
 from gpu_stack import receipt
@@ -288,3 +289,25 @@ def test_what_the_unit_of_its_package_made_goes_with_it(refreshed: Host) -> None
 
 def test_the_drop_in_is_the_template() -> None:
     assert (TEMPLATES / (cdi.DROPIN.lstrip("/") + ".j2")).read_text("utf-8") == cdi.DROPIN_TEXT
+
+
+# recorded/cdi-*.yaml: what `nvidia-ctk cdi generate` wrote on 2026-11-28 on a virtual machine with
+# one H100 and driver 580.159.04; nvidia-ctk was built from NVIDIA's sources of that version
+# (https://github.com/NVIDIA/nvidia-container-toolkit). Only the UUID is changed.
+REAL = "/usr/local/nvidia/lib64/libcuda.so.580.159.04"
+
+
+@pytest.mark.parametrize("version", ["1.17.8", "1.20.0"])
+def test_a_specification_of_a_real_host_is_read(version: str) -> None:
+    text = (Path(__file__).parent / f"recorded/cdi-{version}.yaml").read_text(encoding="utf-8")
+    written = yaml.safe_load(text)
+    edits = [written["containerEdits"], *(one["containerEdits"] for one in written["devices"])]
+    mounts = {mount["hostPath"] for edit in edits for mount in edit.get("mounts", [])}
+    assert set(cdi.paths(text)) == mounts
+    assert REAL in mounts
+    assert cdi.driver_of(text) == "580.159.04"
+    assert cdi.fault(text, (0, 5, 0), REAL, mounts.__contains__) is None
+    newer = REAL.replace("580.159", "590.1")
+    assert cdi.fault(text, (0, 5, 0), newer, mounts.__contains__) == "made for driver 580.159.04"
+    gone = (mounts - {REAL}).__contains__
+    assert cdi.fault(text, (0, 5, 0), REAL, gone) == f"names {REAL}, which is not there"

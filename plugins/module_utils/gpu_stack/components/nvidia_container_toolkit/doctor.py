@@ -41,11 +41,13 @@ CASES = (
         "cdi-specification",
         "podman finds no GPUs: the CDI specification is of another driver, or newer than podman",
         ("NVIDIA/nvidia-container-toolkit#1860", "NVIDIA/nvidia-container-toolkit#146"),
-        "make it anew after each change of the driver; for a podman before 5.1 without additional "
-        "groups",
+        "make it anew after each change of the driver, in /var/run/cdi/nvidia.yaml for a toolkit "
+        "from 1.18 on and in /etc/cdi/nvidia.yaml for an older one; the variable leaves out the "
+        "additional groups, which a podman before 5.1 can't read",
         (
-            "sudo nvidia-ctk cdi generate --feature-flag no-additional-gids-for-device-nodes "
-            "--output=/var/run/cdi/nvidia.yaml",
+            # A variable, for the option of the same name is an error before 1.18.
+            "sudo env NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS=no-additional-gids-for-device-nodes "
+            "nvidia-ctk cdi generate --output={path}",
         ),
         (
             r"unresolvable CDI devices \S*nvidia\.com/gpu",
@@ -137,7 +139,7 @@ def cdi_specification(facts: Facts) -> Clues:
         return []
     if state["fault"] == "absent" and not row:
         return []
-    return [clue("{path}: {fault}".format(**state))]
+    return [clue("{path}: {fault}".format(**state), path=state["path"])]
 
 
 def cri_runtime(facts: Facts) -> Clues:
