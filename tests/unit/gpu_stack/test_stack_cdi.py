@@ -291,7 +291,7 @@ def test_the_drop_in_is_the_template() -> None:
     assert (TEMPLATES / (cdi.DROPIN.lstrip("/") + ".j2")).read_text("utf-8") == cdi.DROPIN_TEXT
 
 
-# recorded/cdi-*.yaml: what `nvidia-ctk cdi generate` wrote on 2026-11-28 on a virtual machine with
+# recorded/cdi-*.txt: what `nvidia-ctk cdi generate` wrote on 2026-11-28 on a virtual machine with
 # one H100 and driver 580.159.04; nvidia-ctk was built from NVIDIA's sources of that version
 # (https://github.com/NVIDIA/nvidia-container-toolkit). Only the UUID is changed.
 REAL = "/usr/local/nvidia/lib64/libcuda.so.580.159.04"
@@ -299,7 +299,7 @@ REAL = "/usr/local/nvidia/lib64/libcuda.so.580.159.04"
 
 @pytest.mark.parametrize("version", ["1.17.8", "1.20.0"])
 def test_a_specification_of_a_real_host_is_read(version: str) -> None:
-    text = (Path(__file__).parent / f"recorded/cdi-{version}.yaml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / f"recorded/cdi-{version}.txt").read_text(encoding="utf-8")
     written = yaml.safe_load(text)
     edits = [written["containerEdits"], *(one["containerEdits"] for one in written["devices"])]
     mounts = {mount["hostPath"] for edit in edits for mount in edit.get("mounts", [])}
