@@ -3,42 +3,41 @@
 
 DOCUMENTATION = r"""
 module: front_door
-short_description: Bring nginx's site, page and certificate for the workspaces of a host
+short_description: Configure nginx with TLS in front of a host's workspaces and models
 description:
-  - Makes one site of nginx's, one page that lists who has what, and, where the host is its own
-    authority, a certificate. No other site is touched.
-  - nginx is reloaded, never restarted, so that who has a kernel open keeps the connection. A site
-    that nginx does not take is put back to what it was, with all that belongs to it.
-  - With ACME the distribution's certbot asks once for a certificate and renews it by its own timer.
-  - The packages, the program that renews the certificate and what comes from the controller are
-    brought by the role C(gpu_front_door).
+  - Writes one site of nginx, one page that lists the workspaces, and, if the host is its own
+    authority, a certificate. Other sites are not changed.
+  - nginx is reloaded, never restarted, so open kernels keep their connections. If nginx rejects the
+    site, it is restored with everything that belongs to it.
+  - With ACME the distribution's certbot requests a certificate once, and its own timer renews it.
+  - The packages, the program that renews the certificate and files from the controller are
+    installed by the role C(gpu_front_door).
 extends_documentation_fragment: [provision.gpu.common]
 options:
   state:
     description:
-      - C(present) brings the door to what is wished. C(absent) takes it away, with the program that
-        renews its certificate.
-      - C(looked) changes nothing, refuses what a run would refuse, and returns the words that the
-        templates of the site and the page are filled with.
-      - C(proven) changes nothing and asks the door for its page and everybody's path, without a
-        token.
+      - C(present) makes the front door as given. C(absent) removes it, with the program that renews
+        its certificate.
+      - C(looked) changes nothing, fails where a run would refuse, and returns the variables of the
+        templates of the site and the page.
+      - C(proven) changes nothing, and requests the page and each person's path without a token.
     type: str
     choices: [present, absent, looked, proven]
     default: present
   door:
-    description: What is wished, with C(state=present) and C(state=looked).
+    description: The front door, with C(state=present) and C(state=looked).
     type: dict
     suboptions:
       name:
-        description: The DNS name. Empty for no door, with C(state=looked).
+        description: The DNS name. Empty for no front door, with C(state=looked).
         type: str
         required: true
       port:
-        description: The door's port.
+        description: The port.
         type: int
         required: true
       address:
-        description: The address that it is opened on. C(::) is every one.
+        description: The address on which it listens. C(::) is all.
         type: str
         required: true
       tls:
@@ -54,19 +53,19 @@ options:
         type: str
         default: ""
       redirect:
-        description: Open port 80, which sends people to the door.
+        description: Listen on port 80 and redirect from there.
         type: bool
         default: false
       hsts:
-        description: Tell browsers to speak HTTPS alone with this name.
+        description: Tell browsers to use only HTTPS with this name.
         type: bool
         default: false
       serving:
-        description: Lead to served models as well, see M(provision.gpu.servings).
+        description: Serve models as well, see M(provision.gpu.servings).
         type: bool
         default: false
       people:
-        description: Those whom the door leads to.
+        description: The people whose workspaces are reached through it.
         type: list
         elements: dict
         default: []
@@ -83,11 +82,11 @@ options:
             type: str
             default: ""
           directory:
-            description: Its directory.
+            description: URL of its directory.
             type: str
             required: true
       given:
-        description: SHA-256 of each file that comes from the controller.
+        description: SHA-256 of each file from the controller.
         type: dict
         default: {}
   site:
@@ -99,76 +98,76 @@ options:
     type: str
     default: ""
   waiting:
-    description: With ACME, the text of the site while the server asks at port 80.
+    description: With ACME, the text of the site while the server validates on port 80.
     type: str
     default: ""
   patience:
-    description: Seconds in which the door must lead to each Jupyter, with C(state=proven).
+    description: Seconds that each Jupyter has to answer through it, with C(state=proven).
     type: int
     default: 60
 """
 
 EXAMPLES = r"""
-- name: Prove that the door leads nobody in without a token
+- name: Check that nobody gets in without a token
   provision.gpu.front_door:
     state: proven
 """
 
 RETURN = r"""
 changes:
-  description: What is not as wished, in a few words each.
+  description: What differs, in a few words each.
   type: list
   elements: str
   returned: with C(state=looked) and C(state=present)
 here:
-  description: Whether a door was made before.
+  description: Whether a front door exists.
   type: bool
   returned: with C(state=looked)
 gone:
-  description: Whether a door has to be taken away.
+  description: Whether a front door must be removed.
   type: bool
   returned: with C(state=looked)
 nginx:
-  description: Whether nginx is installed, or is not asked for.
+  description: Whether nginx is installed or not needed.
   type: bool
   returned: with C(state=looked)
 openssl:
   description: Whether openssl is installed.
   type: bool
-  returned: with C(state=looked), where a door is wished
+  returned: with C(state=looked) and a name
 certbot:
   description: Whether certbot is installed.
   type: bool
   returned: with C(state=looked) and ACME
 site:
-  description: Words for the template of the site.
+  description: Variables of the template of the site.
   type: dict
-  returned: with C(state=looked), where a door is wished
+  returned: with C(state=looked) and a name
 waiting:
-  description: Words for the template of the site while an ACME server asks.
+  description: Variables of the template of the site while an ACME server validates.
   type: dict
-  returned: with C(state=looked), where a door is wished
+  returned: with C(state=looked) and a name
 page:
-  description: Words for the template of the page.
+  description: Variables of the template of the page.
   type: dict
-  returned: with C(state=looked), where a door is wished
+  returned: with C(state=looked) and a name
 fingerprint:
-  description: SHA-256 of the certificate of the host's own authority, where it has one.
+  description: SHA-256 of the certificate of the host's own authority, if it has one.
   type: str
   returned: with C(state=present)
 packages:
-  description: Packages of nginx that nobody else uses.
+  description: Packages of nginx that nothing else uses.
   type: list
   elements: str
   returned: with C(state=absent)
 proven:
-  description: The name of the door that was asked.
+  description: The name of the front door that was checked.
   type: str
   returned: with C(state=proven)
 would:
   description: What would be done, in a sentence.
   type: str
-  returned: where there is something to do
+  returned: if there is something to do
 """
 
 from ansible_collections.provision.gpu.plugins.module_utils.answers import run

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: origin
-short_description: Lead a run to a bundle, from which it then takes everything
+short_description: Make a run install everything from a bundle or a cache
 description:
-  - Writes a configuration of apt's with sources, lists and caches of its own, which the environment
-    of a play names as C(APT_CONFIG) (the filter P(provision.gpu.apt_configuration#filter)), and
-    notes for this collection's modules where each thing lies. The host's own sources are neither
-    read nor changed.
-  - Fails where the bundle cannot be used, or apt cannot read its indices by the keys that sign
-    them. What it writes is the run's own and is never counted as a change; in check mode nothing
-    is written.
+  - Writes a configuration of apt with its own sources, lists and caches, which a play sets as
+    C(APT_CONFIG) in its environment (the filter P(provision.gpu.apt_configuration#filter)), and a
+    file that tells this collection's modules where each download is. The host's own sources are
+    neither read nor changed.
+  - Fails if the bundle can't be used, or if apt can't verify its indices by the keys that sign
+    them. Files of the run itself don't count as a change; in check mode nothing is written.
 options:
   state:
     description: C(absent) removes what was written.
@@ -21,28 +20,28 @@ options:
     choices: [present, absent]
     default: present
   bundle:
-    description: The bundle's folder on the host, or the address of a web server that has it.
+    description: The bundle's folder on the host, or the URL of a web server that has it.
     type: str
     default: ""
   cache:
-    description: The address of the fleet's cache, where there is no bundle.
+    description: The URL of the fleet's cache, without a bundle.
     type: str
     default: ""
   fallback:
-    description: What the host does where the cache does not answer.
+    description: What to do if the cache does not answer.
     type: str
     choices: [stop, direct]
     default: stop
   lock_digest:
-    description: The lock that the bundle has to be of.
+    description: Digest of the lock that the bundle must belong to.
     type: str
     default: ""
   stack:
-    description: The stack in the lock; the keys of its repositories are what apt believes.
+    description: The stack in the lock; apt trusts only the keys of its repositories.
     type: dict
     default: {}
   sources:
-    description: C(url), C(suite) and C(components) of each archive that the lock is made from.
+    description: C(url), C(suite) and C(components) of each archive that the lock was made from.
     type: list
     elements: dict
     default: []
@@ -50,7 +49,7 @@ extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 """
 
 EXAMPLES = r"""
-- name: Take everything from a stick
+- name: Install everything from a USB stick
   provision.gpu.origin:
     bundle: /media/stick/lab
     lock_digest: "{{ gpu_lock.digest }}"
@@ -61,7 +60,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 addresses:
-  description: Where the files are that are neither packages nor wheels, by their SHA-256.
+  description: Paths or URLs of the files that are neither packages nor wheels, by SHA-256.
   type: dict
   returned: success
 """

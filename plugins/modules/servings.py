@@ -3,23 +3,23 @@
 
 DOCUMENTATION = r"""
 module: servings
-short_description: Serve models by TensorFlow Serving
+short_description: Serve models with TensorFlow Serving
 description:
-  - Brings each model of the list a container of TensorFlow Serving that systemd keeps, with ports,
-    a share of GPUs and limits of its own. A model that is no longer named is ended; no directory of
-    a model is ever removed.
-  - A changed model is started beside the former one, which goes when the new one serves. One that
-    does not come up fails the task, and the former one serves on.
-  - Leads the front door's nginx to the models, each with a token.
-  - In check mode nothing is changed, and what would forbid it fails.
+  - Runs a container of TensorFlow Serving for each model of the list, as a unit of systemd with
+    its own ports, share of the GPUs and limits. Models that are no longer in the list are stopped;
+    directories of models are never removed.
+  - A changed model starts beside its former container, which is stopped once the new one serves. If
+    the new one does not come up, the task fails and the former one goes on serving.
+  - Adds the models to the front door's nginx, each with a token.
+  - In check mode nothing is changed. The task fails where a run would refuse.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   state:
     description:
-      - C(present) brings models to what is wished. C(looked) changes nothing and says what differs.
-        Both refuse what this host can't give.
-      - C(proven) asks each model for its newest version, for a prediction that equals
-        TensorFlow's own, and through the front door with and without its token.
+      - C(present) makes the models as given. C(looked) changes nothing and returns what differs.
+        Both fail where this host lacks what a model needs.
+      - C(proven) checks of each model that it serves its newest version, that a prediction equals
+        TensorFlow's own, and that the front door requires its token.
     type: str
     choices: [present, looked, proven]
     default: present
@@ -28,7 +28,7 @@ options:
     type: raw
     default: []
   tokens:
-    description: "The models' tokens, C({name: token}). The host makes one for who has none here."
+    description: "The models' tokens, C({name: token}). The host makes the missing ones."
     type: dict
     default: {}
   image:
@@ -36,11 +36,11 @@ options:
     type: str
     default: ""
   image_sha256:
-    description: SHA-256 of the image's tar file, where it comes by one.
+    description: SHA-256 of the image's tar file, if the image comes as one.
     type: str
     default: ""
   archive:
-    description: Where that tar file lies on the host.
+    description: The path of that tar file on the host.
     type: str
     default: ""
   release:
@@ -48,15 +48,15 @@ options:
     type: str
     default: ""
   python:
-    description: Python of the host's TensorFlow, for C(state=proven). Empty where it has none.
+    description: Python of the host's TensorFlow, for C(state=proven). Empty if it has none.
     type: str
     default: ""
   program:
-    description: The text of the program that asks TensorFlow itself, for C(state=proven).
+    description: The program that computes the prediction with TensorFlow, for C(state=proven).
     type: str
     default: ""
   patience:
-    description: Seconds in which each model must be served.
+    description: Seconds that each model has to come up.
     type: int
     default: 300
 """
@@ -75,43 +75,43 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: "Why each model is not as wished, C({name: reason})."
+  description: "Models that differ from what is given, and why, C({name: reason})."
   type: dict
   returned: with C(state=looked)
 gone:
-  description: Models that are served and no longer named.
+  description: Models that are served but no longer in the list.
   type: list
   elements: str
   returned: with C(state=looked)
 file:
-  description: Whether the image has to come from its file.
+  description: Whether the image must be loaded from its tar file.
   type: bool
   returned: with C(state=looked)
 models:
-  description: Models that were brought to what is wished.
+  description: Models that were started or changed.
   type: list
   elements: str
   returned: with C(state=present)
 removed:
-  description: Models that were ended and forgotten; their directories stay.
+  description: Models that were stopped and removed; their directories stay.
   type: list
   elements: str
   returned: with C(state=present)
 tokens:
-  description: Where the tokens lie, for root alone.
+  description: The directory of the tokens, readable by root only.
   type: str
   returned: with C(state=present)
 summary:
-  description: What was done, or would be, in a sentence; empty where nothing was.
+  description: What was or would be done, in a sentence; empty if nothing.
   type: str
   returned: with C(state=present)
 proven:
-  description: Models that are served as they should be.
+  description: Models that passed.
   type: list
   elements: str
   returned: with C(state=proven)
 versions:
-  description: "The version that each serves, C({name: number})."
+  description: "The version that each model serves, C({name: number})."
   type: dict
   returned: with C(state=proven)
 not_compared:

@@ -3,23 +3,24 @@
 
 DOCUMENTATION = r"""
 module: workspaces
-short_description: Give people of a host containers with Jupyter or SSH
+short_description: Run a container with Jupyter or SSH for each person
 description:
-  - Brings each person of the list a container of docker's that systemd keeps, with a home, GPUs,
-    limits and ports of their own. Who is no longer named is stopped; no home is ever removed.
-  - A change of one person stops that person's container and no other. One in which somebody has
-    kernels, terminals or SSH open is not stopped, unless C(in_use=stop).
-  - Installs C(/usr/local/sbin/gpu-workspace) and its units where somebody has a workspace, and
-    removes them where nobody has one.
+  - Runs a container of docker for each person of the list, as a unit of systemd with its own home,
+    GPUs, limits and ports. Containers of people who are no longer in the list are stopped; homes
+    are never removed.
+  - A change for one person stops only that person's container. A container with open kernels,
+    terminals or SSH sessions is not stopped, unless C(in_use=stop).
+  - Installs C(/usr/local/sbin/gpu-workspace) and its units if anybody has a workspace, and removes
+    them if nobody has.
   - docker must have the image, see M(provision.gpu.workspace_image).
-  - In check mode nothing is changed, and what would forbid it fails.
+  - In check mode nothing is changed. The task fails where a run would refuse.
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.workspace_image]
 options:
   state:
     description:
-      - C(present) brings people to what is wished. C(looked) changes nothing and says what differs.
-        Both refuse what this host can't give.
-      - C(proven) waits until each workspace does what it should, and fails where one does not.
+      - C(present) makes the workspaces as given. C(looked) changes nothing and returns what
+        differs. Both fail where this host lacks what a workspace needs.
+      - C(proven) waits until each workspace works as it should, and fails if one does not.
     type: str
     choices: [present, looked, proven]
     default: present
@@ -28,7 +29,7 @@ options:
     type: raw
     default: []
   tokens:
-    description: "Jupyter's tokens, C({name: token}). The host makes one for who has none here."
+    description: "Jupyter's tokens, C({name: token}). The host makes the missing ones."
     type: dict
     default: {}
   passwords:
@@ -36,49 +37,49 @@ options:
     type: dict
     default: {}
   models:
-    description: The served models, as the option C(gpu_servings); their GPUs are given to nobody.
+    description: The served models, as the option C(gpu_servings). Workspaces don't get their GPUs.
     type: list
     elements: dict
     default: []
   root:
-    description: Directory of the homes, which root alone can enter.
+    description: Directory of the homes; only root can enter it.
     type: str
     default: /srv/gpu-workspaces
   address:
-    description: Address that Jupyter's ports are opened on.
+    description: Address on which Jupyter listens.
     type: str
     default: 127.0.0.1
   ssh_address:
-    description: Address that the ports of sshd are opened on.
+    description: Address on which sshd listens.
     type: str
     default: 0.0.0.0
   host_memory:
-    description: What all may use together, such as C(256g). Empty for the memory of the host.
+    description: Memory for all workspaces together, as C(256g). Empty for all of the host's.
     type: str
     default: ""
   in_use:
-    description: What becomes of a container that has to stop and in which somebody works.
+    description: What to do if a container has to stop while somebody works in it.
     type: str
     choices: [refuse, stop]
     default: refuse
   slurm:
-    description: The host's options of Slurm's, C(slurm_state), C(slurm_compute) and C(slurm_gpus);
-      what Slurm gives out nobody gets here.
+    description: The host's options C(slurm_state), C(slurm_compute) and C(slurm_gpus). Workspaces
+      don't get GPUs that Slurm manages.
     type: dict
     default: {}
   shipped:
     description:
-      - "The role's own files by their names, the program's start and the units, as
-        C({name: text}). Needed with C(state=present)."
+      - "Files of the role: the program's first file and the units, as C({name: text}). Needed
+        with C(state=present)."
     type: dict
   patience:
-    description: Seconds in which each workspace must answer, with C(state=proven).
+    description: Seconds that each workspace has to answer, with C(state=proven).
     type: int
     default: 180
 """
 
 EXAMPLES = r"""
-- name: Look at who has what
+- name: See what differs
   provision.gpu.workspaces:
     state: looked
     workspaces:
@@ -93,11 +94,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: "Why each workspace is not as wished, C({name: reason})."
+  description: "Workspaces that differ from what is given, and why, C({name: reason})."
   type: dict
   returned: with C(state=looked)
 gone:
-  description: Who has a workspace and is no longer named.
+  description: People who have a workspace but are no longer in the list.
   type: list
   elements: str
   returned: with C(state=looked)
@@ -110,34 +111,34 @@ image:
   type: bool
   returned: with C(state=looked)
 tried:
-  description: Whether the image was seen to have all that people need of it.
+  description: Whether the image was checked for everything that a workspace needs.
   type: bool
   returned: with C(state=looked)
 parts:
-  description: What people need of the image.
+  description: What the image must have.
   type: list
   elements: str
   returned: with C(state=looked)
 file:
-  description: Whether the image, or its base, has to come from its file.
+  description: Whether the image, or its base, must be loaded from its tar file.
   type: bool
   returned: with C(state=looked)
 open:
-  description: Whether others than root can enter the homes' root.
+  description: Whether other users than root can enter the directory of the homes.
   type: bool
   returned: with C(state=looked)
 people:
-  description: Whose workspace was brought to what is wished.
+  description: People whose workspace was made or changed.
   type: list
   elements: str
   returned: with C(state=present)
 removed:
-  description: Whose workspace was stopped and forgotten; the home stays.
+  description: People whose workspace was stopped and removed; their homes stay.
   type: list
   elements: str
   returned: with C(state=present)
 tokens:
-  description: Where Jupyter's tokens lie, for root alone.
+  description: The directory of Jupyter's tokens, readable by root only.
   type: str
   returned: with C(state=present)
 written:
@@ -146,11 +147,11 @@ written:
   elements: str
   returned: with C(state=present)
 summary:
-  description: What was done, or would be, in a sentence; empty where nothing was.
+  description: What was or would be done, in a sentence; empty if nothing.
   type: str
   returned: with C(state=present)
 proven:
-  description: Whose workspaces do what they should.
+  description: People whose workspace passed.
   type: list
   elements: str
   returned: with C(state=proven)

@@ -21,21 +21,28 @@ from fault_run import NotHitError, Run
 from fault_schedule import Estimates, Fault
 
 
+def started(directory: Path, number: int, wish: str) -> Iterator[Bench]:
+    """A bare host on a disk of its own; the first fault brings it up."""
+    bench = Bench(number, directory, faults.parse(["--seed", "1"]))
+    bench.host.wish += wish
+    try:
+        bench.up(None)
+        yield bench
+    finally:
+        bench.close()
+
+
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """A bare host on a disk of its own, for the smaller CUDA; the first fault brings it up."""
-    directory = tmp_path_factory.mktemp("faults")
-    options = faults.parse(["--seed", "1"])
-    fault_bench = Bench(1, Path(directory), options)
-    try:
-        fault_bench.up(None)
-        with (fault_bench.project / "lab/group_vars/gpu_hosts.yml").open(
-            "a", encoding="utf-8"
-        ) as wish:
-            wish.write("cuda_profile: runtime\n")
-        yield fault_bench
-    finally:
-        fault_bench.close()
+    """A host for everything, with the smaller CUDA."""
+    yield from started(tmp_path_factory.mktemp("faults"), 1, "cuda_profile: runtime\n")
+
+
+@pytest.fixture(scope="module")
+def small_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A host for the driver, cuDNN and the environment: the rest takes minutes to install."""
+    absent = "cuda_state: absent\ntensorflow_state: absent\n"
+    yield from started(tmp_path_factory.mktemp("faults-small"), 2, absent)
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +86,9 @@ def test_a_killed_controller_on_a_bare_host(bench: Bench, estimates: Estimates) 
     cured(result)
 
 
-def test_a_killed_dpkg(bench: Bench, estimates: Estimates) -> None:
+def test_a_killed_dpkg(small_bench: Bench, estimates: Estimates) -> None:
     chosen = fault("dpkg", start=("driver-few",), picked=("nvidia-smi", "libcuda1"))
-    result = broken(bench, estimates, chosen)
+    result = broken(small_bench, estimates, chosen)
     assert "dpkg" in result["hit"]["what"]
     assert result["hit"]["status"] == "failed"
     cured(result)
@@ -106,15 +113,15 @@ def pytest_sessionstart(session):
 
 
 def test_a_controller_killed_while_it_judges_the_checks(
-    bench: Bench, estimates: Estimates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small_bench: Bench, estimates: Estimates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everything is installed, and nothing says so yet: the next run proves it."""
-    if bench.bare:  # Not held: that run judges too.
-        bench.bring_up(estimates)
+    if small_bench.bare:  # Not held: that run judges too.
+        small_bench.bring_up(estimates)
     (tmp_path / "provision_hold.py").write_text(HOLD, encoding="utf-8")
     first = tmp_path / "first"
     first.touch()
-    strike = bench.strike
+    strike = small_bench.strike
 
     def once_held(fault: Fault, run: Run) -> str:
         end = time.monotonic() + 120
@@ -123,13 +130,14 @@ def test_a_controller_killed_while_it_judges_the_checks(
         assert not first.exists(), "no pytest was held"
         return strike(fault, run)
 
-    monkeypatch.setattr(bench, "strike", once_held)
+    monkeypatch.setattr(small_bench, "strike", once_held)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p provision_hold")
     chosen = fault("controller", variant="processes", start=("cudnn-link",), during="run")
-    result = bench.one(chosen, estimates, ("verify : Verify | Judge all hosts by the checks", 0.0))
+    judging = "verify : Verify | Judge all hosts by the checks"
+    result = small_bench.one(chosen, estimates, (judging, 0.0))
     assert result["hit"]["code"] == -9
-    assert result["hit"]["task"] == "verify : Verify | Judge all hosts by the checks"
+    assert result["hit"]["task"] == judging
     assert result["changes"] == ["receipt proof: unfinished -> proven"]
     cured(result)
 

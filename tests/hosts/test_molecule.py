@@ -177,6 +177,7 @@ def test_from_bare_to_proven_and_repaired(scenario: Scenario) -> None:
     sequence(scenario)
 
 
+@SLOW
 @pytest.mark.parametrize("scenario", ["reject"])
 def test_whole_scenario(scenario: str, tmp_path: Path) -> None:
     """Every preflight rule that can be tripped on a local host is, by `molecule test`."""
