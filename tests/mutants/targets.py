@@ -70,8 +70,11 @@ def _module(path: str) -> str:
     return "gpu_stack." + path.removesuffix(".py").replace("/", ".")
 
 
-def _rules(path: str, without_numbers: tuple[str, ...] = ()) -> Target:
-    """`without_numbers`: a bound between two generations is a round number that no card has."""
+def _rules(path: str, *tests: str, without_numbers: tuple[str, ...] = ()) -> Target:
+    """`tests`: files of tests/unit/gpu_stack that are tried beside those of all rules.
+
+    `without_numbers`: a bound between two generations is a round number that no card has.
+    """
     return Target(
         f"{GPU_STACK}/{path}",
         _module(path),
@@ -84,6 +87,7 @@ def _rules(path: str, without_numbers: tuple[str, ...] = ()) -> Target:
             "tests/unit/gpu_stack/test_stack_releases.py",
             "tests/unit/gpu_stack/test_stack_room.py",
             "tests/unit/gpu_stack/test_stack_container_toolkit.py",
+            *(f"tests/unit/gpu_stack/{test}" for test in tests),
             STATES,
             # These wait for processes that they start.
             "tests/unit/gpu_stack/test_stack_people.py",
@@ -117,7 +121,7 @@ TARGETS = (
         ("tests/unit/verify/test_diagnose.py", "tests/unit/verify/test_checks.py", STATES),
     ),
     *(_rules(path) for path in RULES if path not in LOOKS_AND_RULES),
-    _rules("host/gpu_models.py", without_numbers=("GENERATIONS",)),
+    _rules("host/gpu_models.py", "test_stack_gpu_models.py", without_numbers=("GENERATIONS",)),
     *(
         Target(
             f"{GPU_STACK}/{path}",

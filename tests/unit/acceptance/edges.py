@@ -232,6 +232,10 @@ def edges() -> dict[str, tuple[Facts, int]]:
             {"Tesla T4": ["1eb8"], "10de:1eb8": ["1eb8"]}
         ),
         "a model that the lock does not know": _models({"Tesla T4": ["1eb8"], "Tesla T5": None}),
+        "two models that the lock does not know": _models({"Tesla T5": None, "Tesla T6": None}),
+        "two models that are not there": _models(
+            {"Tesla T4": ["1eb8"], "NVIDIA A10": ["2236"], "NVIDIA A16": ["25b6"]}
+        ),
         "one of two cards is another": _one_of_two(),
     }
     counted = {

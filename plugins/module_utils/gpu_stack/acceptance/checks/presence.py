@@ -68,15 +68,16 @@ def models(facts: dict[str, Any]) -> dict[str, Any]:
     devices_of: dict[str, list[str] | None] = facts["models"]
     if not devices_of:
         return not_applicable("gpu_models says nothing")
-    unknown = [word for word in devices_of if devices_of[word] is None]
+    known = {word: set(ids) for word, ids in devices_of.items() if ids is not None}
+    unknown = [word for word in devices_of if word not in known]
     if unknown:
         words = ", ".join(unknown)
         return not_applicable("the lock knows nothing of {0}: run provision lock".format(words))
-    meant = {device for devices in devices_of.values() for device in devices or ()}
     gpus = here(facts)
+    meant = set().union(*known.values())
     strange = [gpu for gpu in gpus if gpu_models.bare(gpu["device"]) not in meant]
     devices = {gpu_models.bare(gpu["device"]) for gpu in gpus}
-    absent = [word for word in devices_of if not devices.intersection(devices_of[word] or ())]
+    absent = [word for word, ids in known.items() if not devices & ids]
     wanted = ", ".join(devices_of)
     if not strange and not absent:
         return ok("as gpu_models says: {0}".format(wanted))
@@ -115,8 +116,8 @@ def _gpus(number: int) -> str:
 
 def _card(gpu: dict[str, Any], facts: dict[str, Any]) -> str:
     """ "NVIDIA A100 (10de:20b0) at 0000:17:00.0, slot 4, GPU-8f2a..."; name and UUID by NVML."""
-    named = [entry for entry in facts["nvml"]["gpus"] if entry.get("pci") == gpu["pci"]]
-    details: dict[str, Any] = named[0] if named else {}
+    named = (entry for entry in facts["nvml"]["gpus"] if entry.get("pci") == gpu["pci"])
+    details: dict[str, Any] = next(named, {})
     slot = "slot {0}".format(gpu["slot"]) if gpu["slot"] else None
     place = ", ".join(filter(None, (gpu["pci"], slot, details.get("uuid"))))
     device = gpu_models.bare(gpu["device"])
