@@ -39,6 +39,16 @@ LOOKS_AND_RULES = {
     "host/cache.py": "test_stack_cache.py",
     "components/tensorflow/venv_use.py": "test_stack_venvs.py",
 }
+# Tests of files with rules, besides those of all rules.
+OWN_TESTS = {
+    "components/nvidia_driver/kernel_rules.py": (
+        "tests/unit/driver/test_built_modules.py",
+        "tests/unit/driver/test_running_driver.py",
+        "tests/unit/gpu_stack/test_stack_bundle.py",
+    ),
+    "components/nvidia_driver/method_rules.py": ("tests/unit/driver/test_built_modules.py",),
+    "host/gpu_models.py": ("tests/unit/gpu_stack/test_stack_gpu_models.py",),
+}
 # Of a bundle's manifest, in bytes and seconds: round numbers that no real one comes near.
 LIMITS = ("LIMIT", "SILENCE", "LONGEST")
 # What judges GPUs for an acceptance, by file below gpu_stack/acceptance.
@@ -70,11 +80,8 @@ def _module(path: str) -> str:
     return "gpu_stack." + path.removesuffix(".py").replace("/", ".")
 
 
-def _rules(path: str, *tests: str, without_numbers: tuple[str, ...] = ()) -> Target:
-    """`tests`: files of tests/unit/gpu_stack that are tried beside those of all rules.
-
-    `without_numbers`: a bound between two generations is a round number that no card has.
-    """
+def _rules(path: str, without_numbers: tuple[str, ...] = ()) -> Target:
+    """`without_numbers`: a bound between two generations is a round number that no card has."""
     return Target(
         f"{GPU_STACK}/{path}",
         _module(path),
@@ -87,8 +94,8 @@ def _rules(path: str, *tests: str, without_numbers: tuple[str, ...] = ()) -> Tar
             "tests/unit/gpu_stack/test_stack_releases.py",
             "tests/unit/gpu_stack/test_stack_room.py",
             "tests/unit/gpu_stack/test_stack_container_toolkit.py",
-            *(f"tests/unit/gpu_stack/{test}" for test in tests),
             STATES,
+            *OWN_TESTS.get(path, ()),
             # These wait for processes that they start.
             "tests/unit/gpu_stack/test_stack_people.py",
             "tests/unit/gpu_stack/test_stack_running.py",
@@ -121,7 +128,7 @@ TARGETS = (
         ("tests/unit/verify/test_diagnose.py", "tests/unit/verify/test_checks.py", STATES),
     ),
     *(_rules(path) for path in RULES if path not in LOOKS_AND_RULES),
-    _rules("host/gpu_models.py", "test_stack_gpu_models.py", without_numbers=("GENERATIONS",)),
+    _rules("host/gpu_models.py", without_numbers=("GENERATIONS",)),
     *(
         Target(
             f"{GPU_STACK}/{path}",

@@ -30,6 +30,8 @@ VERSION = SIGNED["version"]
 GA, HWE = "5.15.0-153-generic", "6.8.0-79-generic"
 LISTS = {"/var/lib/apt/lists/x_Packages": ""}
 CANONICAL = "Canonical Ltd. Kernel Module Signing"
+BY_DKMS = {"userspace": {}, "kernel": {"nvidia-dkms-470-server": SERVER}}
+BUILT_HERE = {**SIGNED, "packages": BY_DKMS}
 
 
 def stanza(name: str, version: str, driver: str = "", more: str = "") -> str:
@@ -184,8 +186,7 @@ def test_what_has_its_module_is_not_asked_for(tmp_path: Path) -> None:
 
 
 def test_where_dkms_builds_apt_is_not_asked(tmp_path: Path) -> None:
-    row = {**SIGNED, "packages": {"userspace": {}, "kernel": {"nvidia-dkms-470-server": SERVER}}}
-    here = machine(tmp_path, kernels=(GA,), row=row, files=LISTS)
+    here = machine(tmp_path, kernels=(GA,), row=BUILT_HERE, files=LISTS)
     assert kernel_rules.offered_modules(here) == {}
     assert kernel_rules.module_signers(here) == {}
 
@@ -223,10 +224,13 @@ KEYS = (
 ON = {"/sys/firmware/efi/efivars/SecureBoot-x": "\x06\0\0\0\x01"}
 
 
-def taken(root: Path, signer: str, keys: str = KEYS, sig_id: str = "PKCS#7") -> dict[str, Any]:
+def taken(
+    root: Path, signer: str, keys: str = KEYS, sig_id: str = "PKCS#7",
+    row: dict[str, Any] = SIGNED,
+) -> dict[str, Any]:  # fmt: skip
     """What is said of a module by this signer, which no list of the firmware's has."""
     fields = {"sig_id": sig_id, "sig_key": SERIAL, "signer": signer, "filename": "/x/nvidia.ko"}
-    here = machine(root, kernels=(GA,), files={"/proc/keys": keys, **ON})
+    here = machine(root, kernels=(GA,), files={"/proc/keys": keys, **ON}, row=row)
 
     def run(argv: list[str]) -> Result:
         return Result(0, fields.get(argv[2], "") + "\n", "")
@@ -251,6 +255,11 @@ def test_an_unsigned_module_is_named(tmp_path: Path) -> None:
     answer = taken(tmp_path, "", sig_id="")
     assert answer["verdict"] == signing.UNSIGNED
     assert list(answer["said"]) == [GA]
+
+
+def test_where_dkms_builds_no_signer_is_named(tmp_path: Path) -> None:
+    answer = taken(tmp_path, "Eve", row=BUILT_HERE)
+    assert answer == {"verdict": signing.STRANGE, "said": {}}
 
 
 def test_where_the_kernel_names_no_key_nobody_can_tell(tmp_path: Path) -> None:

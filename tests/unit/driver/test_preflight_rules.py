@@ -61,6 +61,32 @@ def test_kernels_without_headers_are_reported_in_order() -> None:
     assert kernels == sorted(names)
 
 
+SIGNED = {"userspace": {}, "kernel": {"linux-modules-nvidia-470-server-generic": "1"}}
+SIGNED_ROW = {**ROW, "nvidia_driver": {**ROW["nvidia_driver"], "packages": SIGNED}}
+# In the order in which a host's kernels are looked at.
+NEWEST, RUNNING = "5.10.0-47-amd64", KERNEL
+
+
+def test_kernels_without_a_signed_module_are_reported_in_order() -> None:
+    facts = copy.deepcopy(GOOD)
+    facts["preflight"]["offered_modules"] = dict.fromkeys((NEWEST, RUNNING), "absent")
+    blockers = preflight.blockers(facts, CHANGES, {}, SIGNED_ROW)
+    kernels = [blocker["message"].split()[-1] for blocker in blockers]
+    assert kernels == [RUNNING, NEWEST]
+
+
+def test_kernels_that_refuse_a_signed_module_are_reported_in_order() -> None:
+    facts, kernels = copy.deepcopy(GOOD), (NEWEST, RUNNING)
+    version = ROW["nvidia_driver"]["version"]
+    facts["state"]["nvidia_driver"].update(
+        modules=dict.fromkeys(kernels, version), signatures=dict.fromkeys(kernels, "unsigned")
+    )
+    facts["preflight"].update(secure_boot=True, module_signers={kernel: {} for kernel in kernels})
+    blockers = preflight.blockers(facts, CHANGES, {}, SIGNED_ROW)
+    refused = [blocker["message"].partition("kernel ")[2].split()[0] for blocker in blockers]
+    assert refused == [RUNNING, NEWEST]
+
+
 def test_both_programs_of_a_run_file_are_named() -> None:
     both = ["/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer"]
     message = reasons({"preflight.installer": both})["runfile-driver"]["message"]

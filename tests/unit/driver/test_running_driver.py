@@ -279,6 +279,14 @@ def test_the_look_sees_that_a_reboot_was_in_vain(tmp_path: Path) -> None:
     assert kernel_rules.boot_words(here) == "[3.1] nouveau: x"
 
 
+def test_without_a_reboot_that_is_noted_the_kernels_words_are_not_looked_for(
+    tmp_path: Path,
+) -> None:
+    kernel = Kernel(tmp_path, Result(1, "", ""), before="[3.1] nouveau: x\n")
+    assert kernel_rules.boot_words(kernel.context) == ""
+    assert kernel.asked == []
+
+
 # As dmesg printed it on a booted Debian 11, before and after `modprobe nvidia`.
 DEAD_CARD = """\
 [   26.018933] nvidia: loading out-of-tree module taints kernel.

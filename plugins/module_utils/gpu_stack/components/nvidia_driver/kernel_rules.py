@@ -66,7 +66,7 @@ def all_headers(context: Context) -> dict[str, str]:
 def offered_modules(context: Context) -> dict[str, str]:
     """{kernel without its module: what apt has for it}, where the distribution builds modules."""
     row = context.part(nvidia_driver.NAME)
-    if not row or not driver_method.prebuilt(row):
+    if not driver_method.prebuilt(row):
         return {}
     return built_modules.offered(context, row, nvidia_driver.kernels(context))
 
@@ -75,7 +75,7 @@ def module_signers(context: Context) -> dict[str, dict[str, str]]:
     """{kernel: {"signer", "file"}} of modules that the distribution built and no kernel takes."""
     row = context.part(nvidia_driver.NAME)
     # Where the kernel does not say which keys it was built with, nobody can tell.
-    if not row or not driver_method.prebuilt(row) or not signing.tells_keys(context):
+    if not driver_method.prebuilt(row) or not signing.tells_keys(context):
         return {}
     name = driver_method.loaded_as(row)
     verdicts = signing.verdicts(context, nvidia_driver.kernels(context), name)
@@ -144,9 +144,9 @@ def secure_boot_unsigned(
     if scope(host, options) != "full" or host["preflight"].get("secure_boot") is not True:
         return []
     state = host["state"]["nvidia_driver"]
-    signatures = state.get("signatures") or {}
+    signatures = state["signatures"]
     if driver_method.prebuilt(row["nvidia_driver"]):
-        signers = host["preflight"].get("module_signers") or {}
+        signers = host["preflight"]["module_signers"]
         return [
             signing_words.refused(kernel, signatures[kernel], signer)
             for kernel, signer in sorted(signers.items())
@@ -160,7 +160,7 @@ def secure_boot_unsigned(
     taken = built == {row["nvidia_driver"]["version"]}
     if taken and set(signatures.values()) == {signing.TRUSTED}:
         return []
-    return [signing_words.unsigned(host["preflight"].get("signing") or {})]
+    return [signing_words.unsigned(host["preflight"]["signing"])]
 
 
 def _nouveau(host: Facts, options: Options) -> bool:
@@ -203,7 +203,7 @@ def rebooted_in_vain(
     # A run that changes what a boot brings up may reboot again.
     if not why or any(entry["reboot"] for entry in changes):
         return []
-    quote = kernel_words.quoted(host["preflight"].get("boot_words") or "")
+    quote = kernel_words.quoted(host["preflight"].get("boot_words"))
     message = f"this host was rebooted for it, and still {why}. {quote}"
     return [(message.rstrip("."), running_driver.hint(why))]
 

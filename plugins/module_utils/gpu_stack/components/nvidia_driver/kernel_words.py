@@ -116,5 +116,5 @@ def cure(*texts: str) -> str:
     return UNKNOWN
 
 
-def quoted(text: str) -> str:
+def quoted(text: str | None) -> str:
     return f"The kernel said: {text}." if text else "The kernel's log says nothing of it."
