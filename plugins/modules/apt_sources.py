@@ -5,14 +5,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: apt_sources
-short_description: Put other entries for a repository aside in apt's sources
+short_description: Disable other entries for a repository in apt's sources
 description:
-  - Finds the entries for a repository that this project's roles did not write. One of these beside
-    the right entry, with another key, makes apt refuse all work.
-  - Nothing is deleted. A file that holds nothing else is renamed to C(NAME.provision-saved); of any
-    other a copy is kept under that name before the entries leave it.
-  - In check mode it says which files those are. There is no diff, for an address in them may hold
-    a password.
+  - Finds entries for a repository that were not written by this collection's roles. If such an
+    entry names another key than the role's, apt fails on every command.
+  - Nothing is deleted. A file with no other entries is renamed to C(NAME.provision-saved); any
+    other file is copied to that name before the entries are removed from it.
+  - In check mode the files are only returned. There is no diff, since a URL in them may contain a
+    password.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   repository:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: archive_keys
-short_description: Bring missing or altered keys of the platform's package archive back
+short_description: Restore missing or altered keys of the platform's package archive
 description:
   - Keeps altered keys as C(NAME.dpkg-old) and installs the package of the keys again. apt has
-    proven its lists already, so it needs no key for that.
+    verified its lists before, so it needs no key for that.
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:
   files:

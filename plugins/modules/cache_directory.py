@@ -5,12 +5,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cache_directory
-short_description: Refuse a folder that is not the cache's own, or too small for it
+short_description: Check that a folder can be the cache's
 description:
-  - Fails where the folder, one above it, or what is in it belongs to somebody else than root and
-    nginx's user, where it is a link, where it has files that nginx did not put there, and where its
-    disk has no room.
-  - Changes nothing, in check mode neither.
+  - Fails if the folder, a folder above it or anything in it belongs to another user than root and
+    nginx's, if it is a symlink, if it contains files that nginx did not create, or if its disk is
+    too full.
+  - Changes nothing.
 options:
   path:
     description: The folder, which need not be there yet.

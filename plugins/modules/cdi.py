@@ -8,13 +8,13 @@ module: cdi
 short_description: Generate the CDI specification for this driver and this podman
 description:
   - Checks whether the specification names the driver's installed libraries, in a version that the
-    host's podman reads, and runs C(nvidia-ctk cdi generate) where it does not. A new one replaces
-    the file atomically, and only where it is valid for this host.
-  - Of the toolkit from 1.18 on it is C(/var/run/cdi/nvidia.yaml), where NVIDIA's own unit writes
-    it; of an older one C(/etc/cdi/nvidia.yaml), where somebody else's is kept as
+    host's podman reads, and runs C(nvidia-ctk cdi generate) if it does not. A new one replaces the
+    file atomically, and only if it is valid for this host.
+  - With toolkit 1.18 or newer the file is C(/var/run/cdi/nvidia.yaml), where NVIDIA's own unit
+    writes it; with an older one C(/etc/cdi/nvidia.yaml), and a file there from elsewhere is kept as
     C(nvidia.yaml.provision-saved).
-  - Fails where a specification is required and podman reads none, where the driver is missing (not
-    in check mode), and where no valid one could be generated; the old file stays then.
+  - Fails if a specification is required and podman reads none, if the driver is missing (not in
+    check mode), or if no valid one could be generated; the old file stays then.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   state:

@@ -10,12 +10,12 @@ description:
   - Writes one entry of docker's C(/etc/docker/daemon.json), one table of containerd's
     C(/etc/containerd/config.toml), or a file of its own below C(/etc/crio/crio.conf.d). Everything
     else in these files stays; the old file is kept beside as C(NAME.provision-saved).
-  - containerd and CRI-O first parse the new configuration. One that they can't read, or that would
-    change anything else, is not written.
-  - Restarts the daemon where that is pending and ends no container. One that does not start gets
-    its configuration back and is started again. A pending restart is noted below
-    C(/run/provision), and done by the next call where this one was interrupted or refused it.
-  - In check mode nothing is written or restarted, and everything that would forbid it fails.
+  - containerd and CRI-O parse the new configuration first. If they can't read it, or if it would
+    change anything else, it is not written.
+  - Restarts the daemon if that is needed and stops no container. If the daemon does not start, its
+    old configuration is restored and it is started again. A needed restart is recorded below
+    C(/run/provision), so that the next call does it if this one was interrupted or refused.
+  - In check mode nothing is written or restarted. The task fails where a run would refuse.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   runtime:

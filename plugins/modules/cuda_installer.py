@@ -5,13 +5,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cuda_installer
-short_description: Bring the repository of CUDA's local installer to a host, or remove it
+short_description: Install the repository in CUDA's local installer, or remove it
 description:
-  - Downloads NVIDIA's local installer, compares its SHA-256, unpacks it beside the system and moves
-    its repository to its place. Nothing of it is run, and dpkg knows no package of it.
-  - A repository that is there and was not brought by this module is used as it is. One that stands
-    in the way of a new one is kept under another name.
-  - Refuses a directory in which others than root could replace the installer before it is unpacked.
+  - Downloads NVIDIA's local installer, checks its SHA-256, unpacks it into a temporary directory
+    and moves its repository into place. Nothing of it is executed or registered with dpkg.
+  - An existing repository from elsewhere is used as it is. One that conflicts with the new one is
+    kept under another name.
+  - Fails if users other than root could replace the installer before it is unpacked.
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 options:
   state:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cuda_tree
-short_description: Put a tree of NVIDIA's CUDA packages in use, or remove those of the role cuda
+short_description: Activate a tree of NVIDIA's CUDA packages, or remove those of the role cuda
 description:
-  - With V(present) records in the tree O(keep) which packages are the role's, leads
-    C(/usr/local/cuda) to it by update-alternatives, and tells which compiler nvcc would take.
-  - With V(absent) finds directories as C(/usr/local/cuda-11.8) with the role's record, removes the
-    packages that it names, gives nvcc's diverted profile back and removes what is empty then.
-    Packages that were on the host before the first run stay, as the receipt of the runs has it.
+  - With V(present) records in the tree O(keep) which packages are the role's, points
+    C(/usr/local/cuda) to it by update-alternatives, and returns the compiler that nvcc would use.
+  - With V(absent) finds directories like C(/usr/local/cuda-11.8) with the role's record, removes
+    the packages that it names, restores nvcc's diverted profile and removes empty directories.
+    Packages that were on the host before the first run, according to the receipt, stay.
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:
   state:

@@ -7,14 +7,13 @@ DOCUMENTATION = r"""
 module: cudnn_archive
 short_description: Install cuDNN from an archive whose SHA-256 is checked, or remove it
 description:
-  - Takes the archive from a file of the host, a file of the machine that runs Ansible, or the first
-    address that has it; compares its SHA-256, unpacks it beside its place and switches to it.
-    Nothing is visible below O(root) until it is complete, and a refused archive leaves the host as
-    it was.
-  - A version whose files are missing or altered is replaced as a whole. What this module did not
-    put there is kept under another name.
-  - Everybody may enter the directories on the way to the files, and root alone may write in those
-    from O(root) on.
+  - Takes the archive from a file on the host, a file on the controller, or the first URL that has
+    it; checks its SHA-256, unpacks it beside its place and switches to it. Nothing is visible below
+    O(root) until it is complete, and a rejected archive leaves the host unchanged.
+  - A version with missing or altered files is replaced as a whole. Files from elsewhere are kept
+    under another name.
+  - All users can enter the directories down to the files; only root can write in those from O(root)
+    on.
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 options:
   state:

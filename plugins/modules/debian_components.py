@@ -5,13 +5,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: debian_components
-short_description: Enable components of the platform's archive, as non-free
+short_description: Enable components of the platform's archive, such as non-free
 description:
-  - Asks apt which components its sources enable, and writes a source for those that none does. It
-    names the addresses and keys of the host's own sources, or of a mirror.
-  - Refuses a source of the host's that has a password in its address and stands behind the new one.
-    Everybody may read the new one, and apt would find no password there.
-  - There is no diff, for what was in the file before may hold a password.
+  - Asks apt which components its sources enable, and writes a source for the missing ones, with the
+    URLs and keys of the host's own sources, or of a mirror.
+  - Fails if a source of the host has a password in its URL and is sorted after the new one, which
+    everybody can read and which therefore has no password.
+  - There is no diff, since the former file may contain a password.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   component:

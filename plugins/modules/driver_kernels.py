@@ -6,7 +6,7 @@ module: driver_kernels
 short_description: Name the kernels that need the driver's module, and their headers
 description:
   - The next kernel to boot and, outside a container, the running one. Changes nothing.
-  - Fails where there is none.
+  - Fails if there is none.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   container:

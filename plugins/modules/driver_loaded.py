@@ -3,13 +3,13 @@
 
 DOCUMENTATION = r"""
 module: driver_loaded
-short_description: Load the driver's kernel module, and tell when only a reboot brings it
+short_description: Load the driver's kernel module, and report if it takes a reboot
 description:
-  - A reboot is a cure where nouveau is loaded, or a module of another version than the installed
-    one. For each of these it is done once; where it changed nothing, the module fails with what the
-    kernel said.
-  - A module that the kernel does not take fails the task with the kernel's words and what to do.
-  - Loads nothing where there is no GPU of NVIDIA's on the PCI bus.
+  - A reboot is needed if nouveau is loaded, or a module of another version than the installed one.
+    It is done once for each of these causes; if it did not help, the task fails with the kernel's
+    messages.
+  - If the kernel rejects the module, the task fails with the kernel's message and what to do.
+  - Loads nothing if there is no NVIDIA GPU on the PCI bus.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   state:

@@ -3,9 +3,9 @@
 
 DOCUMENTATION = r"""
 module: driver_make_log
-short_description: Read what the compiler said where DKMS could not build the driver's module
+short_description: Read the compiler's errors if DKMS could not build the driver's module
 description:
-  - Takes the errors out of the latest C(make.log) of a failed build of a version, below
+  - Returns the errors in the latest C(make.log) of a failed build of a version, below
     C(/var/lib/dkms). Changes nothing.
 extends_documentation_fragment:
   - provision.gpu.common

@@ -6,8 +6,8 @@ module: driver_module
 short_description: Build the driver's kernel module for the kernels that lack it
 description:
   - Asks C(modinfo) for the module that each of O(kernels) would load, and has DKMS build and
-    install it where it is not of O(version). Versions of other drivers are removed from DKMS.
-  - Fails with the compiler's line where the module cannot be built.
+    install it if that is not of O(version). Versions of other drivers are removed from DKMS.
+  - Fails with the compiler's error if the module can't be built.
 extends_documentation_fragment:
   - provision.gpu.common
   - provision.gpu.dkms_module

@@ -7,10 +7,10 @@ short_description: Install the driver's packages at exact versions, and remove a
 description:
   - Compares dpkg's records with O(packages) and installs what is missing in one transaction, with
     what the kernel module needs. Packages in O(other_branch) are removed in the same transaction.
-  - Before that apt has to offer every version, with the SHA-256 in O(checksums); and the
-    transaction is simulated. It is refused where apt would remove a package that is no part of a
-    driver or change one that somebody holds; parts of a driver go only with O(may_switch).
-  - In check mode nothing is refused and no list is fetched; apt may not have the source yet.
+  - First checks that apt offers every version, with the SHA-256 in O(checksums), and simulates the
+    transaction. Fails if apt would remove a package that is not part of a driver, or change one
+    that is held; parts of a driver are removed only with O(may_switch).
+  - In check mode none of this is checked and no list is fetched; apt may not have the source yet.
 extends_documentation_fragment:
   - provision.gpu.common
   - provision.gpu.dkms_module

@@ -7,8 +7,8 @@ short_description: Install the driver's signed kernel module for the kernels tha
 description:
   - Asks C(modinfo) for the module that each of O(kernels) would load, and installs the package of
     signed modules for each kernel that has none of O(version).
-  - Of what apt offers for a kernel the newest is taken that is of O(version).
-  - Under Secure Boot it fails where a kernel would not take its module, and says who signed it.
+  - Installs the newest package for that kernel in apt's lists with O(version).
+  - Under Secure Boot the task fails if a kernel would reject its module, and names the signer.
 extends_documentation_fragment:
   - provision.gpu.common
   - provision.gpu.dpkg_wait

@@ -3,12 +3,12 @@
 
 DOCUMENTATION = r"""
 module: driver_signing
-short_description: Have DKMS sign modules with a key of the lab's
+short_description: Make DKMS sign modules with the lab's own key
 description:
-  - Writes the private key, for root alone, its certificate, and what tells DKMS to use them. dkms 3
-    reads a file in C(/etc/dkms/framework.conf.d); dkms 2, as of Debian 11, gets a C(sign_tool) in
-    C(/etc/dkms/framework.conf), between two marks.
-  - Shows no difference, for the key would be in it.
+  - Writes the private key, readable by root only, its certificate, and the settings that make DKMS
+    use them. dkms 3 reads a file in C(/etc/dkms/framework.conf.d); dkms 2, as in Debian 11, gets a
+    C(sign_tool) in C(/etc/dkms/framework.conf), between two markers.
+  - There is no diff, since it would contain the key.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   state:

@@ -5,8 +5,7 @@ DOCUMENTATION = r"""
 module: driver_surroundings
 short_description: Tell whether the host is a container
 description:
-  - A container's kernel is the machine's that carries it, and takes no module from there. Changes
-    nothing.
+  - A container runs on its machine's kernel, and can't load a module into it. Changes nothing.
 extends_documentation_fragment: [provision.gpu.common]
 """
 

@@ -3,14 +3,14 @@
 
 DOCUMENTATION = r"""
 module: exact_packages
-short_description: Install packages at exact versions in one guarded transaction, or take them away
+short_description: Install packages at exact versions in one guarded transaction, or remove them
 description:
   - Compares dpkg's records and the packages' files with O(packages), and installs what is missing
-    in one transaction. What lost its files, and what dpkg was killed at while it unpacked it, is
-    installed anew.
-  - Before that apt has to offer every version, with the SHA-256 in O(checksums); and the
-    transaction is simulated. It is refused where apt would remove a package, change one that
-    somebody holds, or bring one that matches O(unwanted).
+    in one transaction. Packages with missing files, and those that a killed dpkg left half
+    unpacked, are installed again.
+  - First checks that apt offers every version, with the SHA-256 in O(checksums), and simulates the
+    transaction. Fails if apt would remove a package, change one that is held, or install one that
+    matches O(unwanted).
   - In check mode only dpkg's records and the files are read; apt may not have the source yet.
 extends_documentation_fragment:
   - provision.gpu.common

@@ -7,11 +7,11 @@ DOCUMENTATION = r"""
 module: gpu_acceptance
 short_description: Judge every GPU of a host
 description:
-  - Reads what the PCI bus, the driver's NVML and the kernel's log say of every GPU, and judges it.
-    Changes nothing, in check mode and outside it.
-  - With C(level=quick) no GPU is loaded. Above it TensorFlow computes on every GPU that nobody
-    uses, in the host's own environment and without root's rights.
-  - Never fails for what it finds. C(acceptance.verdict) says it.
+  - Reads the state of every GPU from the PCI bus, the driver's NVML and the kernel's log, and
+    judges it. Changes nothing, in check mode and outside it.
+  - With C(level=quick) no GPU is loaded. With a higher level TensorFlow computes on every GPU that
+    is not in use, in the host's own environment and without root's privileges.
+  - A bad GPU does not fail the task. The result is in C(acceptance.verdict).
 options:
   declared:
     description: How many GPUs the host must have; 0 for as many as its PCI bus shows.

@@ -6,11 +6,10 @@ module: gpu_acceptance_judge
 short_description: Judge the figures of all hosts of an acceptance
 description:
   - Compares what C(provision.gpu.gpu_acceptance) measured on the hosts of this play with the
-    catalog, with like cards and with former acceptances. Works on the controller, once a run.
+    catalog, with similar cards and with earlier acceptances. Runs on the controller, once per run.
   - Reads the answers from the variables C(gpu_acceptance) and C(gpu_acceptance_again) of the hosts.
-  - Where it judges, it adds the figures to C(report/acceptance-history/) of the project, in check
-    mode too.
-  - Never fails for what it finds. C(hosts) says it.
+  - Adds the judged figures to C(report/acceptance-history/) of the project, in check mode too.
+  - A bad GPU does not fail the task. The results are in C(hosts).
 extends_documentation_fragment: [provision.gpu.common]
 options:
   final:

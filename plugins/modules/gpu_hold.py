@@ -3,10 +3,10 @@
 
 DOCUMENTATION = r"""
 module: gpu_hold
-short_description: Hold the host for this run
+short_description: Lock the host for this run
 description:
   - Takes the lock /var/lib/provision/run.lock on the host for as long as ansible-playbook runs.
-  - Fails with the holder's name where another run has it. Does nothing in check mode.
+  - Fails with the holder's name if another run has it. Does nothing in check mode.
   - While it is held, reports the progress of long steps as events of the callback
     C(provision.gpu.report).
 extends_documentation_fragment: [provision.gpu.common]

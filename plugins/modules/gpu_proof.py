@@ -10,10 +10,10 @@ description:
   - Starts C(nvidia-smi), C(nvcc) and TensorFlow on the host and compares their output with the
     lock. On real GPUs a matrix product and a convolution are computed on each; a small Keras model
     is fitted on the CPU.
-  - Fails at the first wrong answer, with what was expected and what the program said. Each
-    program has a time limit. Changes nothing.
-  - Through its action plugin, which is the ordinary way, a task needs no option; they are taken
-    from C(gpu_lock), C(gpu_plan), C(gpu_left) and the host's variables.
+  - Fails at the first wrong answer, with what was expected and the program's output. Each program
+    has a time limit. Changes nothing.
+  - Normally a task needs no option. The action plugin of the same name takes them from C(gpu_lock),
+    C(gpu_plan), C(gpu_left) and the host's variables.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   stack:

@@ -11,12 +11,12 @@ DOCUMENTATION = r"""
 module: gpu_state
 short_description: Look at a GPU host and plan what to change
 description:
-  - Through its action plugin, which is the ordinary way, a task needs no option. C(lock), C(wish),
-    C(only), C(skip) and C(deep) are by default the variables C(gpu_lock), C(gpu_stack),
-    C(ansible_run_tags), C(ansible_skip_tags) and C(gpu_deep), and C(options) the host's
-    variables of the components' names, with their documented defaults.
-  - Looks at everything a locked GPU stack consists of, in one round trip, and returns the
+  - Inspects everything that a locked GPU stack consists of, in one round trip, and returns the
     difference to the lock as an ordered list of changes.
+  - Normally a task needs no option. The action plugin of the same name takes C(lock), C(wish),
+    C(only), C(skip) and C(deep) from the variables C(gpu_lock), C(gpu_stack), C(ansible_run_tags),
+    C(ansible_skip_tags) and C(gpu_deep), and C(options) from the host's variables of the
+    components, with their documented defaults.
   - Changes nothing. In check mode C(changed) is true when there is something to change.
 extends_documentation_fragment: [provision.gpu.common]
 options:

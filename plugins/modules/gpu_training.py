@@ -5,12 +5,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_training
-short_description: Look at, start, read and stop a host's worker of a training across hosts
+short_description: Inspect, start, read and stop a host's worker of a training across hosts
 description:
-  - What C(train.yml) asks of each host. The action plugin, which is the ordinary way, knows the
-    inventory, reads the script and passes the arguments.
+  - The step of C(train.yml) on each host. Normally its options come from the action plugin of the
+    same name, which knows the inventory and reads the script.
   - A worker runs as an ordinary user in a transient unit of systemd, which outlives the connection.
-    Its folder is that user's; root reads and writes nothing there but as that user.
+    Its folder belongs to that user; root reads and writes there only as that user.
 options:
   step:
     description:

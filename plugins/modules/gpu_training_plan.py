@@ -5,8 +5,8 @@ DOCUMENTATION = r"""
 module: gpu_training_plan
 short_description: Judge a training across the hosts of a play
 description:
-  - Works on the controller, once a run, with no connection. Reads what is asked from the variables
-    of the play, and what the hosts said from what C(train.yml) registers.
+  - Runs on the controller, once per run, without a connection. Reads the request from the variables
+    of the play, and the hosts' answers from what C(train.yml) registers.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   step:

@@ -7,10 +7,10 @@ DOCUMENTATION = r"""
 module: gpu_users
 short_description: Check who is logged in, and whether the maintenance window is open
 description:
-  - Lists who is logged in at a terminal or a screen of the host, by logind and utmp, without the
+  - Lists the users logged in at a terminal or a screen of the host, by logind and utmp, without the
     run's own session, and compares the host's clock with the maintenance window.
-  - Fails where the driver may not be changed, or the host not be rebooted, now. Changes nothing,
-    and looks in check mode too. Nobody is ever logged out.
+  - Fails if now the driver may not be changed or the host may not be rebooted. Changes nothing, and
+    does the same in check mode. Nobody is ever logged out.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   before:

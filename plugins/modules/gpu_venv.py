@@ -5,17 +5,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_venv
-short_description: Bring TensorFlow's virtual environment to its hash-locked requirements
+short_description: Install TensorFlow's virtual environment from hash-locked requirements
 description:
   - Creates the environment C(ROOT/VERSION-DIGITS), where the digits are the first eight of the
     requirements' SHA-256, and makes it C(ROOT/current). pip installs exactly the wheels of the
     requirements, checked by their hashes.
-  - An environment that is unfinished, damaged or writable for others is replaced. The new one is
-    built beside, checked, flushed to the disk, marked, and takes the old one's place in one step.
-    What fails or is killed before that leaves the old one as it was.
+  - An environment that is unfinished, damaged or writable by other users is replaced. The new one
+    is built beside it, checked, synced to the disk, marked as complete, and replaces the old one in
+    one step. A failure before that step leaves the old one unchanged.
   - An environment to which people added files is kept as C(NAME.save) when it is replaced or
     removed.
-  - An environment that a process uses is not changed, replaced or removed; none is ever ended.
+  - An environment in use by a process is not changed, replaced or removed. No process is stopped.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   state:

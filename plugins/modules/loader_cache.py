@@ -5,10 +5,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: loader_cache
-short_description: Rebuild the dynamic loader's cache where it lacks libraries
+short_description: Rebuild the dynamic loader's cache if libraries are missing in it
 description:
-  - Runs C(ldconfig) where the loader does not find a soname, finds it at another path, or does
-    not know a directory that holds libraries.
+  - Runs C(ldconfig) if the loader does not find a soname, finds it at another path, or does not
+    know a directory with libraries.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   libraries:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: managed_files
-short_description: Write the files that a role has whole, or take them away
+short_description: Write the files that a role owns, or remove them
 description:
-  - Compares files with what is wished, and writes those that differ in their text, their kind,
-    their owner (root) or their mode. All are judged before the first is written; each is the
-    whole file or the old one, and on the disk when the task ends. What is no regular file in a
-    file's place is removed, a directory only where it is empty.
-  - With V(absent) the files go. One that was edited is kept as C(NAME.save), and a C(NAME.save)
-    that is there as C(NAME.save.~1~) and so on.
+  - Writes the files that differ in content, type, owner (root) or mode. All are checked before the
+    first is written; each is replaced atomically, and synced to the disk when the task ends.
+    Anything else than a regular file in a file's place is removed, a directory only if it is empty.
+  - With V(absent) the files are removed. An edited one is kept as C(NAME.save), and an existing
+    C(NAME.save) as C(NAME.save.~1~) and so on.
   - Templates are rendered by the action plugin of the same name.
 extends_documentation_fragment: [provision.gpu.common]
 options:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: manager_environment
-short_description: Make systemd give variables to all units
+short_description: Apply environment variables for all units of systemd
 description:
-  - Compares what systemd gives to units with what its settings say, and makes the manager
-    execute itself anew (C(systemctl daemon-reexec)), which stops no unit, where they differ.
-  - Where no systemd answers there is nothing to do.
+  - Compares the environment that systemd gives to units with its configuration, and reexecutes the
+    manager (C(systemctl daemon-reexec)), which stops no unit, if they differ.
+  - Does nothing if systemd does not answer.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   variables:

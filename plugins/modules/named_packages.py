@@ -5,10 +5,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: named_packages
-short_description: Install packages at the version that apt offers, or take them away
+short_description: Install packages at the version that apt offers, or remove them
 description:
-  - Installs those of O(names) that are missing, without what they only recommend. It is refused
-    where apt would remove a package for them. Configuration files that somebody changed stay.
+  - Installs the missing packages of O(names), without recommended ones. Fails if apt would remove a
+    package for them. Edited configuration files stay.
   - Unlike M(ansible.builtin.apt) it does not need python3-apt, whose installation would fetch the
     lists of every source and fail with any of them.
   - In check mode apt simulates the installation.

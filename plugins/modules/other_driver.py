@@ -3,11 +3,11 @@
 
 DOCUMENTATION = r"""
 module: other_driver
-short_description: Look for a driver from another source, which has to go first
+short_description: Look for a driver from another source, which must be removed first
 description:
   - Compares dpkg's records, the role's own pins and the uninstaller of NVIDIA's C(.run) file with
     O(source). Changes nothing.
-  - Fails where another driver is there and O(switch) does not let the run remove it.
+  - Fails if there is another driver and O(switch) does not allow its removal.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   source:

@@ -9,7 +9,7 @@ short_description: Hold packages at their versions, or release them
 description:
   - Runs C(apt-mark) for the packages that are not held yet, or are still held. Holds of other
     packages stay.
-  - The holds are read when the task runs, as apt drops that of a package which it reinstalls or
+  - Holds are read when the task runs, since apt drops the hold of a package that it reinstalls or
     downgrades.
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:

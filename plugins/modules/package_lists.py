@@ -7,11 +7,11 @@ DOCUMENTATION = r"""
 module: package_lists
 short_description: Fetch apt's package lists, and name the source file that fails
 description:
-  - Runs C(apt-get update) with its errors counted as errors, and traces each of them to the file
-    and line of apt's sources.
-  - A source that apt cannot use is no failure of the task. Where only others' sources failed and
-    the platform's own archive answers, the lists are C(usable).
-  - Fails where another apt is at work for longer than C(wait).
+  - Runs C(apt-get update) so that every error counts, and finds the file and line of apt's sources
+    that caused it.
+  - A source that apt can't use does not fail the task. If only other sources than the platform's
+    own archive failed, the lists are C(usable).
+  - Fails if another apt is running for longer than C(wait).
   - Unlike M(ansible.builtin.apt) it does not need python3-apt, which cannot be installed while a
     package is broken. The lists are a cache and are never counted as a change; in check mode
     nothing is fetched.

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: repository_key
-short_description: Take the key of a package repository, and only the expected one
+short_description: Get the key of a package repository by its fingerprint
 description:
-  - Reads a text, the keys in a directory of the host, or what an address sends, and returns the
-    keys whose fingerprints are expected. Fails where there is none of them, or no gpg to compare.
-  - gpg works in a directory that is removed again. Nothing is written to the host, so there is
-    never a change; in check mode nothing is fetched, and no key returned.
+  - Reads keys from a text, a directory of the host or a URL, and returns those with an expected
+    fingerprint. Fails if there is none, or no gpg to check it.
+  - gpg runs in a temporary directory. Nothing is written to the host, so there is never a change;
+    in check mode nothing is fetched, and no key is returned.
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.ca_bundle]
 options:
   fingerprints:

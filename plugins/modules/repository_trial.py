@@ -7,10 +7,10 @@ DOCUMENTATION = r"""
 module: repository_trial
 short_description: Test whether apt can use a repository, before a source names it
 description:
-  - Runs C(apt-get update) with this source and this key alone, from a directory that is removed
-    again. No source on the host names the repository afterwards.
-  - A repository that apt cannot use is no failure of the task; C(usable) says it. Fails where
-    another apt is at work for longer than C(wait).
+  - Runs C(apt-get update) with only this source and this key, from a temporary directory. No source
+    on the host names the repository afterwards.
+  - A repository that apt can't use does not fail the task; the result is in C(usable). Fails if
+    another apt is running for longer than C(wait).
   - The lists are a cache and are never counted as a change; in check mode nothing is fetched.
 extends_documentation_fragment:
   - provision.gpu.common

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: shell_startup
-short_description: Put the environment of GPU programs into users' ~/.bashrc, as these users
+short_description: Add the environment of GPU programs to users' ~/.bashrc, as these users
 description:
-  - Puts the line that reads C(/etc/profile.d/provision-gpu.sh) between two markers at the top of a
-    user's C(~/.bashrc), or removes it. Everything else in the file stays, and so do its mode and
-    its owner; a copy of the old file is kept beside it.
-  - Each file is read and written by a process that has become its user for good, within 30 s. A
-    file that can't be changed is no failure; the reason is returned.
+  - Adds a line that reads C(/etc/profile.d/provision-gpu.sh), between two markers, at the top of a
+    user's C(~/.bashrc), or removes it. The rest of the file stays, and so do its mode and owner; a
+    copy of the old file is kept beside it.
+  - Each file is read and written by a process with that user's privileges only, within 30 s. A file
+    that can't be changed does not fail the task; the reason is returned.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   users:

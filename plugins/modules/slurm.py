@@ -3,12 +3,13 @@
 
 DOCUMENTATION = r"""
 module: slurm
-short_description: Bring a controller and nodes of Slurm, and prove them
+short_description: Configure and check a controller and nodes of Slurm
 description:
-  - Each state is one step of the role C(slurm), on the host itself or, for what changes the
-    cluster, on its controller.
-  - The cluster's munge key travels sealed for the node that asked for it.
-  - Jobs live on while slurmctld and slurmd are restarted; what would end one is refused.
+  - Each state is one step of the role C(slurm), on the host itself or, if it changes the cluster,
+    on its controller.
+  - The cluster's munge key is encrypted for the node that requested it.
+  - Jobs keep running while slurmctld and slurmd are restarted. The task fails if a change would end
+    one.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   state:

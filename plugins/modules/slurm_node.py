@@ -3,11 +3,11 @@
 
 DOCUMENTATION = r"""
 module: slurm_node
-short_description: Drain a node of Slurm's with a reason, or take it back
+short_description: Drain a node of Slurm with a reason, or resume it
 description:
-  - Tells Slurm of an acceptance's verdict, or that a run needs the node for itself. On a host that
-    the role C(slurm) has not made a node it does nothing.
-  - A node that somebody else has drained stays as it is, and is never taken back. No job is ended.
+  - Drains or resumes the node by an acceptance's verdict, or because a run needs it. Does nothing
+    on a host that is not a node of the role C(slurm).
+  - A node that was drained by somebody else stays drained. No job is ended.
 extends_documentation_fragment: [provision.gpu.common]
 options:
   state:

@@ -3,11 +3,12 @@
 
 DOCUMENTATION = r"""
 module: unfinished_packages
-short_description: Finish what an interrupted dpkg left
+short_description: Finish packages that an interrupted dpkg left half installed
 description:
-  - Configures packages that a killed run, a full disk or a power cut left half way, and installs
-    what they depend on. None is removed but those of O(ours) that dpkg can only install anew.
-  - Fails where somebody else's package cannot be finished, in dpkg's words.
+  - Configures packages that a killed run, a full disk or a power cut left half installed, and
+    installs their dependencies. Removes only packages of O(ours), if dpkg can't repair them
+    otherwise.
+  - Fails with dpkg's message if another package can't be finished.
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:
   ours:

@@ -3,13 +3,13 @@
 
 DOCUMENTATION = r"""
 module: workspace_image
-short_description: Bring the image of people's workspaces
+short_description: Pull, load or build the image of workspaces
 description:
-  - Pulls the image by its digest, loads it from a file whose SHA-256 is compared first, or has
-    docker build it of the host's own TensorFlow, CUDA and cuDNN, as they are locked.
-  - Refuses an image in which Jupyter, sshd or TensorBoard is missing and needed. Nobody's workspace
-    is touched.
-  - In check mode nothing is brought.
+  - Pulls the image by its digest, loads it from a file after checking its SHA-256, or has docker
+    build it from the host's own locked TensorFlow, CUDA and cuDNN.
+  - Fails if Jupyter, sshd or TensorBoard is needed and missing in the image. Running workspaces are
+    not touched.
+  - In check mode nothing is pulled, loaded or built.
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.workspace_image]
 options:
   archive:
