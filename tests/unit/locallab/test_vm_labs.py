@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import tarfile
 from collections.abc import Callable, Iterator
@@ -261,7 +262,11 @@ def test_a_lab_is_up_and_down(tmp_path: Path, cache: Path) -> None:
     assert "provision lab down demo" in caught.value.hint
     assert lab.down("demo")
     assert not lab.down("demo")
-    assert (first.running, second.running) == (False, False)
+    for guest in (first, second):
+        # Killed, and perhaps not quite ended yet.
+        assert guest.process is not None
+        assert guest.process.wait(10) == -signal.SIGKILL
+        assert not guest.running
     assert list((cache / "machines").iterdir()) == []
     assert not made.state_dir.exists()
 
