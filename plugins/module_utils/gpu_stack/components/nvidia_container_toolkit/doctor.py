@@ -45,7 +45,7 @@ CASES = (
         "from 1.18 on and in /etc/cdi/nvidia.yaml for an older one; the variable leaves out the "
         "additional groups, which a podman before 5.1 can't read",
         (
-            # A variable, for the option of the same name is an error before 1.18.
+            # As a variable: the option --feature-flag is an error before 1.18.
             "sudo env NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS=no-additional-gids-for-device-nodes "
             "nvidia-ctk cdi generate --output={path}",
         ),
