@@ -18,13 +18,13 @@ options:
     type: int
     default: 0
   models:
-    description: The kinds of GPU that the host must have; to each word of I(gpu_models) the PCI
-      device ids that it can mean. Empty for any. The action plugin, which is the ordinary way, sets
-      it by the inventory and the project's lock.
+    description: The models of GPU that the host must have, as the PCI device ids that each word of
+      I(gpu_models) can mean. Empty for any. Normally set by the action plugin, from the inventory
+      and the project's lock.
     type: dict
     default: {}
   level:
-    description: How much is asked of the cards. Check mode takes every level for C(quick).
+    description: How thoroughly the GPUs are tested. In check mode always C(quick).
     type: str
     choices: [quick, normal, long]
     default: quick
@@ -34,24 +34,24 @@ options:
     default: 60
   in_use:
     description:
-      - What is loaded where somebody computes on a GPU of the host. With C(others) that GPU is left
-        alone, with C(nothing) every GPU of the host and its disk.
+      - What is loaded if a GPU of the host is in use. With C(others) every other GPU and the disk,
+        with C(nothing) no GPU and not the disk.
     type: str
     choices: [others, nothing]
     default: others
   patience:
-    description: Minutes after which no other program is begun but the burn-in of C(level=long).
-      What was not asked then says so, and is never a pass.
+    description: Minutes after which no further program is started, except the burn-in of
+      C(level=long). Checks that were left out then say so, and don't pass.
     type: float
     default: 8
   data_path:
-    description: The folder in which a file is written and read back above C(level=quick), where
-      programs will read their data. Without it C(/var/tmp). No part of it may be a link.
+    description: The folder in which a file is written and read back above C(level=quick), such as
+      the one of your training data. Empty for C(/var/tmp). No part of it may be a symlink.
     type: str
     default: ""
   programs:
-    description: The programs that TensorFlow runs, by their file names. The action plugin, which is
-      the ordinary way, sends them, and sets I(python) and I(variables).
+    description: The programs that TensorFlow runs, by their file names. Normally sent by the action
+      plugin, which also sets I(python) and I(variables).
     type: dict
     default: {}
   python:
@@ -63,8 +63,8 @@ options:
     type: path
     default: /etc/provision/gpu.env
   packed:
-    description: Whether C(acceptance) comes as one text, its JSON. Ansible copies every value of
-      every host's answer several times, and a host of eight GPUs has thousands.
+    description: Return C(acceptance) as one text of JSON. Ansible copies every value of every
+      host's result several times, and a host with eight GPUs has thousands.
     type: bool
     default: false
 extends_documentation_fragment: [provision.gpu.common]
