@@ -127,6 +127,8 @@ def test_a_plan_sees_the_card_and_announces_the_reboot(machine: Machine, project
     assert [change for change in host["changes"] if change["item"] == f"module for kernel {kernel}"]
 
 
+# A boot takes minutes under emulation: what boots the machine again is of `make test-all`.
+@pytest.mark.slow
 def test_a_power_cut_loses_what_was_not_synced_and_nothing_else(machine: Machine) -> None:
     before = machine.boot_id()
     machine.ssh(
@@ -145,7 +147,6 @@ def test_a_power_cut_loses_what_was_not_synced_and_nothing_else(machine: Machine
     assert machine.ssh("systemctl is-system-running --wait") == "running"
 
 
-# The power cut above boots a machine again too.
 @pytest.mark.slow
 def test_a_reboot_is_the_machines_own(machine: Machine) -> None:
     before, process = machine.boot_id(), machine.guest.pid
