@@ -57,6 +57,8 @@ ACCEPTANCE = (
     *("checks/recovery.py", "checks/kernel.py", "checks/surroundings.py", "judge.py"),
     *("topology.py", "xids.py"),
 )
+# Further tests of these: a verdict has what TensorFlow did as well.
+JUDGED = {"judge.py": ("work_words", "work", "recorded", "runner")}
 # What judges what TensorFlow did.
 WORK = ("checks/computing.py", "checks/copying.py", "checks/training.py", "checks/kept.py")
 # What the host itself says and does for its cards: a judge of both parts.
@@ -138,7 +140,10 @@ TARGETS = (
         )
         for path, test in LOOKS_AND_RULES.items()
     ),
-    *(_acceptance(path, "words", "judge", "xids", "topology", "schema") for path in ACCEPTANCE),
+    *(
+        _acceptance(path, "words", "judge", "xids", "topology", "schema", *JUDGED.get(path, ()))
+        for path in ACCEPTANCE
+    ),
     *(
         _acceptance(path, "work_words", "training", "computing", "work", "training_work")
         for path in WORK

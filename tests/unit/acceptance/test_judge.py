@@ -262,6 +262,19 @@ def test_without_a_declaration_no_gpu_is_not_applicable() -> None:
     assert judge.judge(facts)["verdict"] == "not applicable"
 
 
+def test_the_models_that_are_given_are_compared_and_none_need_be_given() -> None:
+    facts = machine("Tesla T4", 1)
+    facts.pop("models", None)
+
+    def models(*given: Any) -> str:
+        checks = judge.judge(facts, 1, *given)["checks"]
+        return next(str(check["state"]) for check in checks if check["check"] == "models")
+
+    assert models({"Tesla T4": ["1eb8"]}) == "ok"
+    assert models({"NVIDIA A10": ["2236"]}) == "failed"
+    assert models() == models(None) == "not applicable"
+
+
 def test_pairs_are_named_as_nvidia_smi_names_them() -> None:
     facts = machine("NVIDIA GeForce RTX 3090", 4, bridged=((0, 3),))
     verdict = judge.judge(facts)
