@@ -50,7 +50,7 @@ def judge(
     gpu_models.named returns it. A verdict is "ok", "degraded", "failed" or "not applicable"; what
     was only measured makes nothing well.
     """
-    facts = {"declared": declared, "models": models or {}, **facts}
+    facts = {"declared": declared, "models": models, **facts}
     places = {gpu["pci"]: gpu for gpu in facts["bus"]}
     nvml = _addressed(facts)
     gpus = [_gpu(gpu, facts, places.get(gpu.get("pci")) or {}) for gpu in nvml["gpus"]]

@@ -92,13 +92,13 @@ def _wrong(answer: dict[str, Any] | None) -> list[list[str]]:
 
     [] where the program gave no answer: that says nothing of what arrived.
     """
-    if not answer or not answer["facts"]:
-        return []
-    facts, order = answer["facts"], answer["order"]
-    bad = [[order[place]] for place, entry in enumerate(facts["host"]) if entry["wrong"]]
-    for pair, entry in sorted(facts["pairs"].items()):
-        if entry["wrong"]:
-            bad.append([order[int(place)] for place in pair.split("-")])
+    bad: list[list[str]] = []
+    if answer and answer["facts"]:
+        facts, order = answer["facts"], answer["order"]
+        bad = [[order[place]] for place, entry in enumerate(facts["host"]) if entry["wrong"]]
+        for pair, entry in sorted(facts["pairs"].items()):
+            if entry["wrong"]:
+                bad.append([order[int(place)] for place in pair.split("-")])
     return bad
 
 

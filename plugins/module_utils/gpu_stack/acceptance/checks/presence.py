@@ -65,7 +65,7 @@ def count(facts: dict[str, Any]) -> dict[str, Any]:
 
 def models(facts: dict[str, Any]) -> dict[str, Any]:
     """The GPUs on the bus are of the models that the inventory says, and each model is there."""
-    devices_of: dict[str, list[str] | None] = facts["models"]
+    devices_of: dict[str, list[str] | None] | None = facts["models"]
     if not devices_of:
         return not_applicable("gpu_models says nothing")
     known = {word: set(ids) for word, ids in devices_of.items() if ids is not None}
