@@ -54,11 +54,10 @@ LIMITS = ("LIMIT", "SILENCE", "LONGEST")
 # What judges GPUs for an acceptance, by file below gpu_stack/acceptance.
 ACCEPTANCE = (
     *("checks/presence.py", "checks/links.py", "checks/memory.py", "checks/condition.py"),
-    *("checks/recovery.py", "checks/kernel.py", "checks/surroundings.py", "judge.py"),
+    *("checks/recovery.py", "checks/kernel.py", "checks/surroundings.py"),
     *("topology.py", "xids.py"),
 )
-# Further tests of these: a verdict has what TensorFlow did as well.
-JUDGED = {"judge.py": ("work_words", "work", "recorded", "runner")}
+OF_GPUS = ("words", "judge", "xids", "topology", "schema")
 # What judges what TensorFlow did.
 WORK = ("checks/computing.py", "checks/copying.py", "checks/training.py", "checks/kept.py")
 # What the host itself says and does for its cards: a judge of both parts.
@@ -140,10 +139,9 @@ TARGETS = (
         )
         for path, test in LOOKS_AND_RULES.items()
     ),
-    *(
-        _acceptance(path, "words", "judge", "xids", "topology", "schema", *JUDGED.get(path, ()))
-        for path in ACCEPTANCE
-    ),
+    *(_acceptance(path, *OF_GPUS) for path in ACCEPTANCE),
+    # A verdict has what TensorFlow did as well.
+    _acceptance("judge.py", *OF_GPUS, "work_words", "work", "recorded", "runner"),
     *(
         _acceptance(path, "work_words", "training", "computing", "work", "training_work")
         for path in WORK

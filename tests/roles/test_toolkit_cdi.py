@@ -126,7 +126,7 @@ def test_a_newer_toolkit_is_told_what_podman_reads(
     put(host.root, cdi.RUN, specification(LIBRARY, version="0.7.0"))
     put(host.root, cdi.ETC, f"{cdi.MARK}.\n{GOOD}")
     assert host.make(NEW)["changed"]
-    assert [*GENERATE, "--feature-flag", cdi_specification.FLAG] in host.asked
+    assert [*GENERATE, "--feature-flag", cdi.FLAG] in host.asked
     assert GOOD in (host.file(cdi.RUN)).read_text("utf-8")
     assert not (host.file(cdi.ETC)).exists()
     host.podman("5.4.2+ds1-2+b2")

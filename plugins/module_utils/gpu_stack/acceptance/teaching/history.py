@@ -145,7 +145,7 @@ def _checked(line: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
-@functools.lru_cache(maxsize=None)
+@functools.lru_cache(maxsize=1024)
 def _seconds(moment: str) -> int:
     """Since the epoch. Hosts that were accepted together have their moments in common."""
     return calendar.timegm(time.strptime(moment, MOMENT))

@@ -30,11 +30,15 @@ UNIT = "nvidia-cdi-refresh"
 UNIT_SINCE = (1, 18)
 WANTED_BY = "/etc/systemd/system/multi-user.target.wants/{0}"
 DROPIN = "/etc/systemd/system/nvidia-cdi-refresh.service.d/50-provision.conf"
-DROPIN_TEXT = """\
+# By this flag the toolkit leaves additional groups out. Before 1.18 the toolkit ignores the
+# variable, and the option --feature-flag is an error.
+FLAG = "no-additional-gids-for-device-nodes"
+FLAGS_VARIABLE = "NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS"
+DROPIN_TEXT = f"""\
 # Written by the Ansible role nvidia_container_toolkit; changes made here are lost.
 # podman before 5.1 reads no CDI specification with additional groups, which is one of 0.7.0.
 [Service]
-Environment=NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS=no-additional-gids-for-device-nodes
+Environment={FLAGS_VARIABLE}={FLAG}
 """
 GROUPS_SINCE = (1, 19, 1)
 # The first line of a specification that the role made.

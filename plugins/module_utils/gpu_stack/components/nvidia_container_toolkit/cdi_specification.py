@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 
     from ...shapes import State
 
-FLAG = "no-additional-gids-for-device-nodes"
 # Seconds for nvidia-ctk, which asks the driver.
 PATIENCE = 120.0
 # By these variables NVIDIA's unit has nvidia-ctk write the file itself, or another form of it.
-_HIDDEN = ("NVIDIA_CTK_CDI_OUTPUT_FILE_PATH", "NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS")
+_HIDDEN = ("NVIDIA_CTK_CDI_OUTPUT_FILE_PATH", cdi.FLAGS_VARIABLE)
 
 
 _NONE = (
@@ -134,7 +133,7 @@ def _make(context: Context, state: State) -> None:
 
 def _generated(context: Context, state: State) -> str:
     """The specification that nvidia-ctk generates; raises RefusalError if it has a fault."""
-    flags = ["--feature-flag", FLAG] if state["plain"] else []
+    flags = ["--feature-flag", cdi.FLAG] if state["plain"] else []
     result = context.run(["nvidia-ctk", "cdi", "generate", *flags])
     if result.rc != 0:
         lines = [line for line in result.err.splitlines() if line.strip()]

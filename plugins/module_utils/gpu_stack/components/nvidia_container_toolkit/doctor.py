@@ -41,14 +41,10 @@ CASES = (
         "cdi-specification",
         "podman finds no GPUs: the CDI specification is of another driver, or newer than podman",
         ("NVIDIA/nvidia-container-toolkit#1860", "NVIDIA/nvidia-container-toolkit#146"),
-        "make it anew after each change of the driver, in /var/run/cdi/nvidia.yaml for a toolkit "
-        "from 1.18 on and in /etc/cdi/nvidia.yaml for an older one; the variable leaves out the "
+        f"make it anew after each change of the driver, in {cdi.RUN} for a toolkit "
+        f"from 1.18 on and in {cdi.ETC} for an older one; the variable leaves out the "
         "additional groups, which a podman before 5.1 can't read",
-        (
-            # As a variable: the option --feature-flag is an error before 1.18.
-            "sudo env NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS=no-additional-gids-for-device-nodes "
-            "nvidia-ctk cdi generate --output={path}",
-        ),
+        (f"sudo env {cdi.FLAGS_VARIABLE}={cdi.FLAG} nvidia-ctk cdi generate --output={{path}}",),
         (
             r"unresolvable CDI devices \S*nvidia\.com/gpu",
             r"failed to unmarshal CDI Spec.*additionalGids",
