@@ -215,6 +215,34 @@ def test_what_had_no_room_is_no_dispute() -> None:
     assert training.disputed(work) is False
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (None, False),
+        (trained.FAULTS["no training on all"][0], True),
+        (trained.FAULTS["another loss"][0], True),
+        (trained.FAULTS["no gradient of one"][0], False),
+        (trained.FAULTS["not in sync"][0], False),
+        (work_edges.COMPUTING["no memory for all together"].change, False),
+        (lambda work: work["host"].pop("mirrored"), False),
+        (lambda work: work["host"]["mirrored"].update(error="x", silent=True), False),
+    ],
+)
+def test_which_trainings_of_three_are_to_be_tried_without_each(
+    change: trained.Change | None, expected: bool
+) -> None:
+    work = worked(count=3)["work"]
+    if change is not None:
+        change(work)
+    assert training.unresolved(work) is expected
+
+
+def test_two_cards_are_never_tried_without_each() -> None:
+    work = worked(count=2)["work"]
+    trained.FAULTS["another loss"][0](work)
+    assert training.unresolved(work) is False
+
+
 def test_a_card_that_was_taken_before_its_last_question_is_no_suspect() -> None:
     gpu = worked(count=1)["nvml"]["gpus"][0]
     answers = {"by_uuid": answer(addresses=[gpu["pci"]])}

@@ -130,6 +130,19 @@ def without(*cures: str) -> Change:
     return change
 
 
+def untried(work: dict[str, Any]) -> None:
+    """Training is right without card 1; how it is without card 0 was not tried."""
+    without("1")(work)
+    del work["host"]["mirrored"]["without"]["0"]
+
+
+def of_fewer(work: dict[str, Any]) -> None:
+    """Training is right without card 1 and card 2, which somebody had begun to work on."""
+    without("1")(work)
+    answer = work["host"]["mirrored"]["without"]["1"]
+    answer.update(order=["0"], facts=host(1, work["kind"])["mirrored"])
+
+
 Red = tuple[str, int | None, str, str]
 # Of three cards: {name: (change, the only check that is red: (check, GPU or None, state, action))}
 FAULTS: dict[str, tuple[Change, Red]] = {
@@ -175,6 +188,12 @@ FAULTS: dict[str, tuple[Change, Red]] = {
         without("0", "1"), ("replicas", None, "failed", "configure"),
     ),
     "training is never right": (without(), ("replicas", None, "failed", "configure")),
+    "training without one was not tried": (
+        untried, ("replicas", None, "failed", "configure"),
+    ),
+    "training without one was without another too": (
+        of_fewer, ("replicas", None, "failed", "configure"),
+    ),
     "wrong once": (right_again, ("replicas", None, "degraded", "watch")),
     "a silent card": (
         of_all("mirrored", busy=[1.0, 0.0, 0.95]), ("busy", 1, "failed", "reset"),

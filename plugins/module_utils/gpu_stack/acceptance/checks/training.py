@@ -228,29 +228,29 @@ def culprit(answer: dict[str, Any] | None, kind: str | None) -> str | None:
     `answer`: of all cards, whose `without` has {index: the answer of all cards but that one}. Two
     cards of which either may be left out can't be told from the link between them.
     """
-    tried = (answer or {}).get("without") or {}
-    if not answer or sorted(tried) != sorted(answer["order"]):
+    tried = (answer or {}).get("without", {})
+    if not answer or any(index not in tried for index in answer["order"]):
         return None
     cures = [index for index in tried if _right_without(answer, index, kind)]
-    return cures[0] if len(cures) == 1 else None
+    return cures.pop() if len(cures) == 1 else None
 
 
 def _right_without(answer: dict[str, Any], index: str, kind: str | None) -> bool:
+    """False as well where another card was missing: somebody had begun to work on it."""
+    others = [card_index for card_index in answer["order"] if card_index != index]
     answer_without = answer["without"][index]
-    if answer_without["order"] != [
-        card_index for card_index in answer["order"] if card_index != index
-    ]:
-        return False  # somebody has begun to work on a card
-    work = {"kind": kind, "missing": None, "host": {"mirrored": answer_without}, "late": {}}
+    work = {"kind": kind, "missing": None, "host": {"mirrored": answer_without}}
     state: str = _together({"work": work})["state"]
-    return state == OK
+    return answer_without["order"] == others and state == OK
 
 
 def _without(answer: dict[str, Any] | None, kind: str | None) -> list[str]:
     """What training without each card came to, a line each; [] where that was not tried."""
+    if not answer:
+        return []
     lines = []
-    for index in (answer or {}).get("without") or {}:
-        word = "right" if answer and _right_without(answer, index, kind) else "not right"
+    for index in answer.get("without", {}):
+        word = "right" if _right_without(answer, index, kind) else "not right"
         lines.append("training without GPU {0}: {1}".format(index, word))
     return lines
 
