@@ -14,6 +14,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -139,8 +140,7 @@ def write(root: Path, files: Mapping[str, bytes], *, version: str) -> Difference
     try:
         for path in changes.edited:
             _keep(root / path)
-        for path in (*changes.new, *changes.changed):
-            write_file(root / path, files[path])
+        _write_files(root, {path: files[path] for path in (*changes.new, *changes.changed)})
         for path in changes.removed:
             (root / path).unlink(missing_ok=True)
             _drop_bytecode(root / path)
@@ -187,6 +187,14 @@ def write_file(path: Path, data: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _write_files(root: Path, files: Mapping[str, bytes]) -> None:
+    """Writes each as `write_file` does; a disk syncs several at once nearly as fast as one."""
+    with ThreadPoolExecutor(8) as pool:
+        written = [pool.submit(write_file, root / path, data) for path, data in files.items()]
+    for file in written:
+        file.result()
 
 
 def _keep(path: Path) -> None:

@@ -63,20 +63,19 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = None
     if "\n" in text:
         style = '"' if "\x85" in text else "|"  # a block would read NEL back as a line's end
-    elif text in _WORDS or (text and yaml.safe_load(_plain_or_empty(text)) != text):
+    elif text in _WORDS or _read_plain(text) != text:
         style = '"'
     if style != "|" and " " in text and len(text) > _FOLD and _FOLDS.fullmatch(text):
         style = ">"
     return dumper.represent_scalar(_TEXT, text, style=style)
 
 
-def _plain_or_empty(text: str) -> str:
-    """The text, or "" where it is no YAML without quotes."""
+def _read_plain(text: str) -> Any:
+    """What the text without quotes is read as; None where it can't be read."""
     try:
-        yaml.safe_load(text)
-    except yaml.YAMLError:
-        return ""
-    return text
+        return yaml.load(text, Loader)
+    except (yaml.YAMLError, ValueError):  # the latter of a date that is none
+        return None
 
 
 def _represent_block(dumper: _Lines, text: str) -> yaml.ScalarNode:

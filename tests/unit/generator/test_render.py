@@ -34,8 +34,11 @@ def test_dumped_yaml_reads_back_as_it_was(data: Any) -> None:
 
 
 WORDS_LIKE = st.sampled_from(
-    ["yes", "no", "on", "y", "n", "null", "~", "2.10", "1e3", "0x1", "11:30", "2026-11-21", "- a"]
-)
+    [
+        "yes", "no", "on", "y", "n", "null", "~", "2.10", "1e3", "0x1", "11:30", "- a",
+        "2026-11-21", "2026-13-21",
+    ]
+)  # fmt: skip
 
 
 @given(st.dictionaries(WORDS_LIKE, WORDS_LIKE | st.lists(WORDS_LIKE), max_size=5))
