@@ -27,7 +27,11 @@ def write_book(project: Project, role: str) -> None:
     (project.path / "alone.yml").write_text(one_role(role), "utf-8")
 
 
-@pytest.mark.parametrize("role", PROOF)
+# TensorFlow's takes longest, by pip; in `make test` the hosts of test_spine.py show the role.
+@pytest.mark.parametrize(
+    "role",
+    [pytest.param(role, marks=pytest.mark.slow if role == "tensorflow" else ()) for role in PROOF],
+)
 def test_role_works_alone(bare: Project, role: str) -> None:
     """Installs, proves, and changes nothing when run again."""
     # The project's inventory names its own cuDNN archive; a role alone is told which version it is.
