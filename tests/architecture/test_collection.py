@@ -117,6 +117,7 @@ def test_ansible_knows_each_plugin_and_role_of_it(installed: Path) -> None:
             *(
                 "front_door",
                 "gpu_hold",
+                "gpu_processes",
                 "gpu_proof",
                 "gpu_state",
                 "gpu_users",

@@ -18,13 +18,14 @@ from tests.collection import IMPORTABLE, ROOT
 # The collection's own part of the archive, in compressed kilobytes; Ansible's is 110 more.
 BOUND = 95
 # Those that are called once, and only where a plan says so or a person asks.
-LARGE = {"cuda_tree": 98, "gpu_acceptance": 97, "servings": 113}
+LARGE = {"cuda_tree": 100, "gpu_acceptance": 97, "servings": 113}
 # Those that several tasks of a run call.
 SMALL = {
     "apt_sources": 25,
     "archive_keys": 30,
     "debian_components": 34,
     "exact_packages": 37,
+    "gpu_processes": 22,
     "gpu_users": 27,
     "loader_cache": 20,
     "managed_files": 30,

@@ -1,64 +1,102 @@
-"""The role nvidia_driver lists the processes that hold a GPU's device file."""
+"""The role nvidia_driver waits for programs that use a GPU, by Ansible itself.
+
+The host is this machine, looked at and not touched; who holds a device file is said by the test.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-import pwd
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-TASKS = Path(__file__).parents[2] / "roles/nvidia_driver/tasks/people/processes.yml"
+from provision.run import find_program
+from tests.collection import NAME, altered, module, programs
+
+NEWEST = find_program()
+TRAINS = {"pid": 7, "user": "ada", "command": "python3 train.py"}
+SERVES = {"pid": 12, "user": "bob", "command": "jupyter"}
+# At its end, in place of who holds a device file; one answer per look, the last one stays.
+SAID = """
+
+def holders(context):
+    import json, os
+    folder = {folder!r}
+    looks = [name for name in os.listdir(folder) if name.startswith("looked")]
+    open(os.path.join(folder, "looked%d" % len(looks)), "w").close()
+    with open(os.path.join(folder, "answers")) as stream:
+        answers = json.load(stream)
+    return answers[min(len(looks), len(answers) - 1)]
+"""
 
 
-@pytest.fixture
-def proc(tmp_path: Path) -> Path:
-    return tmp_path / "proc"
+def ask(
+    folder: Path, program: str, answers: list[list[dict[str, Any]]], **options: Any
+) -> tuple[int, str, int]:
+    """(exit code, what Ansible says, how often the host was looked at)."""
+    said = folder / "said"
+    said.mkdir()
+    (said / "answers").write_text(json.dumps(answers), "utf-8")
+    role = {"name": f"{NAME}.nvidia_driver", "tasks_from": "people/processes.yml"}
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars": {
+            "nvidia_driver_announce": "", "nvidia_driver_logged_in_users": "ignore",
+            "__nvidia_driver_before": "reboot", **options,
+        },
+        "tasks": [{"ansible.builtin.include_role": {**role, "rolespec_validate": False}}],
+    }  # fmt: skip
+    (folder / "play.yml").write_text(yaml.safe_dump([play]), "utf-8")
+    added = {"gpu_stack/host/processes.py": SAID.format(folder=str(said))}
+    collections = altered(folder / "collections", added)
+    done = subprocess.run(
+        [program, "play.yml"],
+        cwd=folder,
+        env={
+            **os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_COLLECTIONS_PATH": str(collections),
+        },
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    output = " ".join((done.stdout + done.stderr).split())
+    return done.returncode, output, len(list(said.glob("looked*")))
 
 
-def start(proc: Path, pid: int, comm: str, words: bytes, opened: str) -> Path:
-    process = proc / str(pid)
-    (process / "fd").mkdir(parents=True)
-    (process / "fd/3").symlink_to(opened)
-    (process / "comm").write_text(comm + "\n")
-    (process / "cmdline").write_bytes(words)
-    return process
+def test_nobody_is_waited_for_where_no_gpu_is_used(tmp_path: Path) -> None:
+    code, output, looks = ask(tmp_path, NEWEST, [[]], nvidia_driver_wait_for_gpu_processes=10)
+    assert (code, looks) == (0, 1), output
 
 
-def listed(proc: Path) -> list[str]:
-    """Lines of the role's program, whose /proc is this folder."""
-    program = yaml.safe_load(TASKS.read_text())[0]["ansible.builtin.shell"]
-    program = program.replace("/proc/", f"{proc}/")
-    answer = subprocess.run(
-        ["sh", "-c", program], capture_output=True, text=True, check=True, timeout=30
-    )
-    assert not answer.stderr
-    return answer.stdout.splitlines()
+def test_who_uses_a_gpu_is_named_and_nothing_is_begun(tmp_path: Path) -> None:
+    code, output, looks = ask(tmp_path, NEWEST, [[TRAINS, SERVES]])
+    assert (code, looks) == (2, 2), output
+    assert (
+        "Not going to reboot while GPU processes run (waited 0 s): pid 7 of ada: python3 "
+        "train.py; pid 12 of bob: jupyter. Run again when they have ended, or set "
+        "nvidia_driver_wait_for_gpu_processes."
+    ) in output
 
 
-def me() -> str:
-    return pwd.getpwuid(os.geteuid()).pw_name
+@pytest.mark.parametrize("program", programs("ansible-playbook"))
+def test_they_are_waited_for(tmp_path: Path, program: str) -> None:
+    wait = {"nvidia_driver_wait_for_gpu_processes": 10}
+    code, output, looks = ask(tmp_path, program, [[TRAINS], [TRAINS], []], **wait)
+    assert (code, looks) == (0, 3), output
 
 
-def test_whoever_holds_a_device_file_is_listed_but_for_daemons(proc: Path) -> None:
-    start(proc, 7, "python3", b"python3\0train.py\0", "/dev/nvidia0")
-    start(proc, 8, "python3", b"python3\0other.py\0", "/dev/null")
-    for pid, comm in enumerate(
-        ["nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi"], 9
-    ):
-        start(proc, pid, comm, b"x\0", "/dev/nvidiactl")
-    assert listed(proc) == [f"pid 7 of {me()}: python3 train.py "]
+def test_they_are_not_waited_for_without_end(tmp_path: Path) -> None:
+    wait = {"nvidia_driver_wait_for_gpu_processes": 10}
+    code, output, looks = ask(tmp_path, NEWEST, [[TRAINS]], **wait)
+    assert (code, looks) == (2, 3), output
+    assert "(waited 10 s): pid 7 of ada: python3 train.py. Run again" in output
 
 
-def test_the_words_of_a_process_stay_on_its_line(proc: Path) -> None:
-    start(proc, 7, "python3", b"python3\0-c\0a\npid 1 of root: \x1b[2Jinit\0", "/dev/nvidia0")
-    assert listed(proc) == [f"pid 7 of {me()}: python3 -c a?pid 1 of root: ?[2Jinit "]
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to somebody else")
-def test_a_user_without_an_account_has_a_number(proc: Path) -> None:
-    process = start(proc, 7, "python3", b"python3\0", "/dev/nvidia0")
-    os.chown(process, 54321, -1)
-    assert listed(proc) == ["pid 7 of 54321: python3 "]
+@pytest.mark.parametrize("program", programs("ansible"))
+def test_the_module_looks_at_this_machine(program: str) -> None:
+    answer, _said = module(program, "gpu_processes", {"before": "reboot"})
+    assert answer["changed"] is False
+    assert isinstance(answer["processes"], list)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from gpu_stack import room
 from gpu_stack.components.nvidia_driver import kernel_rules
-from gpu_stack.host import gpu_models, processes
+from gpu_stack.host import free_gpus, gpu_models, processes
 from gpu_stack.host.context import Result
+from gpu_stack.host.refusal import RefusalError
 
 from .odd_hosts import USERS, asked, process
 from .test_preflight import reasons
@@ -86,6 +87,20 @@ def test_an_nvidia_smi_that_has_answered_is_not_asked_again(tmp_path: Path) -> N
 def test_an_nvidia_smi_that_fails_names_nobody(tmp_path: Path) -> None:
     here = asked(tmp_path, {COMPUTE_APPS: Result(9, "991, python3\n", "")})
     assert processes.processes(here) == []
+
+
+def test_who_is_waited_for_in_vain_is_named(tmp_path: Path) -> None:
+    """nvidia-smi is not asked: it may load the driver that is about to go."""
+    tree(tmp_path, process(9, "python3"), {"/proc/9/fd/3": "/dev/nvidia0"})
+    here = asked(tmp_path, {COMPUTE_APPS: Result(0, "991, python3\n", "")})
+    found = free_gpus.ask(here, "reboot", 0, waited=False)
+    assert [process["pid"] for process in found["processes"]] == [9]
+    assert found["changed"] is False
+    with pytest.raises(RefusalError, match=r"^Not going .*waited 30 s.: pid 9 of") as no:
+        free_gpus.ask(here, "reboot", 30, waited=True)
+    assert no.value.result == {"processes": found["processes"]}
+    nobody = asked(tmp_path / "other", {})
+    assert free_gpus.ask(nobody, "reboot", 30, waited=True)["processes"] == []
 
 
 # the firmware and the kernel

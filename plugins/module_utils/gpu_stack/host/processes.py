@@ -31,19 +31,11 @@ def accounts(context: Context) -> list[list[str]]:
 
 
 def processes(context: Context, compute_apps: Result | None = None) -> list[dict[str, Any]]:
-    """Who uses a GPU: [{pid, user, command}] of processes that hold a /dev/nvidia* file.
+    """Who uses a GPU: [{pid, user, command}] of holders of a device file and of CUDA programs.
 
     `compute_apps`: the answer of COMPUTE_APPS.
     """
-    users = {}
-    for directory in context.glob("/proc/[0-9]*/fd"):
-        pid = directory.split("/")[2]
-        comm = text_of(context, "/proc/{0}/comm".format(pid)).strip()
-        if comm in DAEMONS:
-            continue
-        opened = [context.readlink(directory + "/" + name) for name in context.listdir(directory)]
-        if any(target is not None and target.startswith("/dev/nvidia") for target in opened):
-            users[pid] = process(context, pid, comm)
+    users = {str(holder["pid"]): holder for holder in holders(context)}
     # A process of another container shows here though its files can't be read from this one.
     answer = context.run(COMPUTE_APPS) if compute_apps is None else compute_apps
     if answer.rc == 0:
@@ -52,7 +44,30 @@ def processes(context: Context, compute_apps: Result | None = None) -> list[dict
             pid = pid.strip()
             if pid.isdigit() and pid not in users:
                 users[pid] = process(context, pid, name.strip())
-    return [users[pid] for pid in sorted(users, key=int)]
+    return _by_number(users)
+
+
+def holders(context: Context) -> list[dict[str, Any]]:
+    """[{pid, user, command}] of processes that hold a /dev/nvidia* file, DAEMONS apart."""
+    found = {}
+    for directory in context.glob("/proc/[0-9]*/fd"):
+        pid = directory.split("/")[2]
+        comm = text_of(context, "/proc/{0}/comm".format(pid)).strip()
+        if comm in DAEMONS:
+            continue
+        opened = [context.readlink(directory + "/" + name) for name in context.listdir(directory)]
+        if any(target is not None and target.startswith("/dev/nvidia") for target in opened):
+            found[pid] = process(context, pid, comm)
+    return _by_number(found)
+
+
+def _by_number(found: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [found[pid] for pid in sorted(found, key=int)]
+
+
+def in_words(found: list[dict[str, Any]]) -> str:
+    """Such processes on one line."""
+    return "; ".join("pid {pid} of {user}: {command}".format(**process) for process in found)
 
 
 def process(context: Context, pid: str, comm: str) -> dict[str, Any]:

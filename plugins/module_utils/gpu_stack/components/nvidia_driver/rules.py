@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...host import gpu_models, people
+from ...host import gpu_models, people, processes
 from ...rules import rules_of
 from ...tables import DRIVER_BRANCHES
 from ...type_checking import TYPE_CHECKING
@@ -36,12 +36,10 @@ def gpu_processes(host: Facts, changes: Changes, options: Options, row: Row) -> 
     # With a time to wait, the role waits before it touches anything, and refuses by itself.
     if not running or options.get("nvidia_driver_wait_for_gpu_processes"):
         return []
-    who = "; ".join(
-        f"pid {process['pid']} of {process['user']}: {process['command']}" for process in running
-    )
     return [
         (
-            "GPU processes run, and the driver would be changed under them: " + who,
+            "GPU processes run, and the driver would be changed under them: "
+            + processes.in_words(running),
             "run again when they have ended, or let the run wait with "
             "nvidia_driver_wait_for_gpu_processes (seconds); none is ever ended for you",
         )
