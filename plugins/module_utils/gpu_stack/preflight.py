@@ -44,7 +44,7 @@ ORDER = (
     "gpu-processes",
     "maintenance-window",
     "logged-in",
-    "logged-in-told",
+    "logged-in-warning",
     "gpu-driver-window",
     "gpu-without-code",
     "venv-parents",

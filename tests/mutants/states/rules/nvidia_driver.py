@@ -198,7 +198,7 @@ def people_states() -> Iterator[State]:
     yield State(rule, "no driver is loaded", present)
     yield State(rule, "nobody is there", {**old, **reboot})
     yield State(rule, "the driver is not changed", {**present, **loaded}, only=others)
-    rule = "logged-in-told"
+    rule = "logged-in-warning"
     for mode, hint in (("wait", "the run waits for them"), ("ignore", "is ignore")):
         options = {"options": {"nvidia_driver_logged_in_users": mode}}
         yield State(rule, mode, {**present, **loaded, **options}, (who, hint))

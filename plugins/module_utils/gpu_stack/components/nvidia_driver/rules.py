@@ -118,7 +118,7 @@ def logged_in(host: Facts, changes: Changes, options: Options, row: Row) -> Reas
     ]
 
 
-def logged_in_told(host: Facts, changes: Changes, options: Options, row: Row) -> Reasons:
+def logged_in_warning(host: Facts, changes: Changes, options: Options, row: Row) -> Reasons:
     who, event = _disturbed(host, changes, options, row)
     mode = options.get("nvidia_driver_logged_in_users", "refuse")
     if not event or mode == "refuse":
@@ -158,6 +158,6 @@ RULES = rules_of(
         "gpu-driver-window": gpu_driver_window,
     },
     warns={
-        "logged-in-told": logged_in_told,
+        "logged-in-warning": logged_in_warning,
     },
 )
