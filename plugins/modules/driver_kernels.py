@@ -14,7 +14,7 @@ options:
     type: bool
     default: false
   platform:
-    description: The package of headers that follows the platform's kernel.
+    description: Metapackage of headers for the platform's kernel.
     type: str
     required: true
 """

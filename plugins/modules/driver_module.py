@@ -19,8 +19,8 @@ options:
     elements: str
     required: true
   platforms_own:
-    description: What DKMS calls the module, where it comes in the platform's packages. Else the
-      sources below C(/usr/src) tell.
+    description: The module's name in DKMS where the platform's packages bring it. Otherwise the
+      name is read from the sources below C(/usr/src).
     type: str
     default: ""
 """

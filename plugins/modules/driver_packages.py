@@ -32,8 +32,8 @@ options:
     type: dict
     default: {}
   parts:
-    description: The names of all packages that the lock has for the driver; a hold of them is this
-      program's.
+    description: All packages that the lock has for the driver. Holds of these are this program's
+      own.
     type: list
     elements: str
     default: []
@@ -47,27 +47,27 @@ options:
     elements: str
     default: []
   headers:
-    description: Packages of kernel headers. Of those that follow images, the flavour's is taken
-      where there is none of the former, and the platform's where apt has neither.
+    description: Packages of kernel headers. Where O(headers.images) is empty, O(headers.flavour) is
+      installed, and where apt does not have that, O(headers.platform).
     type: dict
     default: {}
     suboptions:
       kernels:
-        description: Of the kernels to build for.
+        description: Headers of the kernels to build for.
         type: list
         elements: str
         default: []
       images:
-        description: Those that follow the installed metapackages of kernel images.
+        description: Metapackages of headers for the installed metapackages of kernel images.
         type: list
         elements: str
         default: []
       flavour:
-        description: The one that follows the running kernel's flavour.
+        description: Metapackage of headers for the running kernel's flavour.
         type: str
         default: ""
       platform:
-        description: The one that follows the platform's kernel.
+        description: Metapackage of headers for the platform's kernel.
         type: str
         default: ""
   others:
@@ -81,7 +81,7 @@ options:
     elements: str
     default: []
   may_switch:
-    description: Other parts of a driver that cannot stay may be removed.
+    description: Allow the removal of other driver packages that cannot stay.
     type: bool
     default: false
 """

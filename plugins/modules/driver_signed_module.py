@@ -20,7 +20,7 @@ options:
     elements: str
     required: true
   packages:
-    description: The lock's packages of signed modules; their names tell the branch.
+    description: The locked packages of signed modules, which have the branch in their names.
     type: list
     elements: str
     required: true

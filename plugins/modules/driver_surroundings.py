@@ -3,7 +3,7 @@
 
 DOCUMENTATION = r"""
 module: driver_surroundings
-short_description: Tell whether the host is a container
+short_description: Report whether the host is a container
 description:
   - A container runs on its machine's kernel, and can't load a module into it. Changes nothing.
 extends_documentation_fragment: [provision.gpu.common]

@@ -18,11 +18,11 @@ extends_documentation_fragment:
   - provision.gpu.exact_versions
 options:
   component:
-    description: Whose packages they are, as the ledger of the runs and the options name it.
+    description: The component of the packages, by its name in the ledger of runs.
     type: str
     required: true
   title:
-    description: The same within a sentence, as V(CUDA 11.2.2).
+    description: The component's name in messages, as V(CUDA 11.2.2).
     type: str
     default: the packages
   state:
@@ -37,23 +37,23 @@ options:
     type: dict
     required: true
   fetched:
-    description: Packages that a later step only fetches; they have to be offered as well.
+    description: Packages that a later step only downloads; apt has to offer them as well.
     type: dict
     default: {}
   files:
-    description: The package of each file that has to be there and not to be empty, by its path.
+    description: Paths of files that must exist and not be empty, each with its package.
     type: dict
     default: {}
   source:
-    description: Where the packages come from, for the message that it lacks one.
+    description: The packages' source, for the message that a package is missing there.
     type: str
     default: apt's
   unwanted:
-    description: Regular expression of the names of packages that must not come along.
+    description: Regular expression of packages that must not be installed along with these.
     type: str
     default: ""
   unwanted_words:
-    description: What is said where one would.
+    description: The message where such a package would be installed.
     type: str
     default: ""
 """

@@ -37,7 +37,7 @@ options:
     type: bool
     default: false
   start:
-    description: Whether services that come with the packages are started.
+    description: Start the services that come with the packages.
     type: bool
     default: true
 """

@@ -16,7 +16,7 @@ options:
     choices: [distribution, network, runfile]
     required: true
   parts:
-    description: The names of all packages that the lock has for the driver.
+    description: All packages that the lock has for the driver.
     type: list
     elements: str
     default: []

@@ -14,12 +14,12 @@ description:
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:
   names:
-    description: The packages of the caller, whose holds are its own.
+    description: Packages to hold or to release.
     type: list
     elements: str
     required: true
   hold:
-    description: Whether they are held; C(false) releases them.
+    description: Hold them. V(false) releases them.
     type: bool
     required: true
 """
