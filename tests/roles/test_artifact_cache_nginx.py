@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import trustme
 
+from provision.locallab.vm.guest import free_port
 from tests.collection import ROOT
 from tests.roles.test_artifact_cache import CONTENTS, CUDNN, INDEX, WHEELS, configuration
 
@@ -147,8 +148,7 @@ class Cache:
 
 @pytest.fixture
 def cache(tmp_path: Path, cache_site: Any) -> Iterator[Cache]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     servers = Upstream(), Upstream()
     for server in servers:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -165,6 +165,7 @@ def cache(tmp_path: Path, cache_site: Any) -> Iterator[Cache]:
                 if trial.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
+        assert process.poll() is None, f"nginx ended; does somebody else listen on port {port}?"
         yield Cache(port, *servers)
     finally:
         process.terminate()

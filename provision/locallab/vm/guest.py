@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -243,10 +244,19 @@ def guests(cache: Path, **labels: str) -> list[Guest]:
 
 
 def free_port() -> int:
-    """A TCP port of the loopback address that nobody listens on just now."""
-    with socket.socket() as listener:
-        listener.bind((ADDRESS, 0))
-        return int(listener.getsockname()[1])
+    """A TCP port of the loopback address that nobody listens on just now.
+
+    It is below the ports that the kernel gives to whoever asks for any, so that nobody is given it
+    before the caller's program opens it.
+    """
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()[0])
+    for _ in range(100):
+        # A system that gives all of them leaves none.
+        port = lowest - 1 - secrets.randbelow(lowest // 2) if lowest > 4096 else 0
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind((ADDRESS, port))
+            return int(listener.getsockname()[1])
+    raise MachineError("this machine has no free TCP port", where=ADDRESS)
 
 
 def end_orphans(cache: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import ssl
 import subprocess
 import time
@@ -22,6 +21,9 @@ from typing import Any
 
 import trustme
 
+from provision.locallab.vm.guest import free_port
+from tests.ports import free_ports
+
 ASSETS = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere"))
 PATIENCE = 300
 TOKEN = "of-this-test-alone"  # noqa: S105 of a server on 127.0.0.1 that ends with the test
@@ -29,13 +31,6 @@ TOKEN = "of-this-test-alone"  # noqa: S105 of a server on 127.0.0.1 that ends wi
 
 def has(program: str) -> bool:
     return os.access(ASSETS / program, os.X_OK)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def until(what: str, ask: Callable[[], Any]) -> Any:
@@ -105,7 +100,7 @@ def _program(folder: Path, name: str, *arguments: str) -> Iterator[subprocess.Po
 @contextlib.contextmanager
 def started(folder: Path) -> Iterator[Cluster]:
     """A cluster that answers, with controllers where their program is given."""
-    client, peer, port = free_port(), free_port(), free_port()
+    client, peer, port = free_ports(3)
     authority = trustme.CA()
     serving = authority.issue_cert("127.0.0.1")
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))

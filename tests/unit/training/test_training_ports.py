@@ -12,20 +12,15 @@ import pytest
 from gpu_stack.host.context import Context
 from gpu_stack.training import ports
 
+from provision.locallab.vm.guest import free_port
+
 ME = ("me", os.geteuid(), os.getegid())
 TOKEN = "abcdef0123456789"  # noqa: S105 a look's mark, no secret
 
 
-def free() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        number: int = listener.getsockname()[1]
-        return number
-
-
 @pytest.fixture
 def port() -> Iterator[int]:
-    number = free()
+    number = free_port()
     held, chosen = ports.listen(Context(), [number], TOKEN, ME)
     assert held == {}
     assert chosen
@@ -44,7 +39,7 @@ def test_a_listener_is_reached_by_its_token_and_ends_when_asked(port: int) -> No
 
 
 def test_who_holds_a_port_is_named() -> None:
-    number = free()
+    number = free_port()
     with socket.socket(socket.AF_INET6) as listener:
         listener.bind(("", number))
         listener.listen(1)
@@ -63,7 +58,7 @@ def test_a_listener_that_somebody_keeps_busy_goes_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ports, "LONGEST", 1.0)
-    number = free()
+    number = free_port()
     assert ports.listen(Context(), [number], TOKEN, ME)[0] == {}
     deadline = time.monotonic() + 10
     while ports.reach("127.0.0.1", number, TOKEN) == ports.OPEN:
@@ -85,7 +80,7 @@ def test_a_worker_that_holds_a_port_is_named_with_its_job(tmp_path: Path) -> Non
 def test_all_places_are_asked_at_once(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
     places = [
         {"host": "gpu01", "address": "127.0.0.1", "port": port},
-        {"host": "gpu02", "address": "127.0.0.1", "port": free()},
+        {"host": "gpu02", "address": "127.0.0.1", "port": free_port()},
     ]
     first, second = ports.reach_all(places, TOKEN)
     assert first["answer"] == ports.OPEN

@@ -11,7 +11,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
@@ -24,7 +23,9 @@ import pytest
 from gpu_stack.training import judge, supervisor
 from gpu_stack.training.supervisor import backup, wire
 
+from provision.locallab.vm.guest import free_port
 from tests.collection import ROOT
+from tests.ports import free_ports
 
 PROGRAM = Path(supervisor.__file__).parent
 HELPER = ROOT / "playbooks/files/training/provision_train.py"
@@ -87,22 +88,12 @@ if "crash" in sys.argv:
 """
 
 
-def ports(count: int) -> list[int]:
-    opened = [socket.socket() for _number in range(count)]
-    for listener in opened:
-        listener.bind(("127.0.0.1", 0))
-    numbers = [listener.getsockname()[1] for listener in opened]
-    for listener in opened:
-        listener.close()
-    return numbers
-
-
 class Job:
     """Two workers on this machine."""
 
     def __init__(self, folder: Path, script: str, arguments: list[str], **more: Any) -> None:
         self.folder = folder
-        numbers = ports(3)
+        numbers = free_ports(3)
         (folder / "script.py").write_text(script)
         self.processes = []
         for worker in (0, 1):
@@ -269,7 +260,7 @@ def test_who_does_not_know_the_secret_is_not_answered(tmp_path: Path) -> None:
         heard.append(question)
         return {"do": "run"}, None
 
-    (number,) = ports(1)
+    number = free_port()
     server = wire.Server(number, "right", reply)
     import threading
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import http.server
-import socket
 import ssl
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from program import probe
 
+from provision.locallab.vm.guest import free_port
 from tests.served import Quiet, serving
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
@@ -139,9 +139,6 @@ def test_a_certificate_that_nobody_knows_is_none(
 
 
 def test_where_nobody_listens_the_error_says_so() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    seen = probe.front_door(options(port))
+    seen = probe.front_door(options(free_port()))
     assert "refused" in seen["page"]["error"]
     assert seen["plain"] is None
