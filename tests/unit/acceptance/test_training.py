@@ -21,6 +21,14 @@ def verdict(change: trained.Change | None = None, count: int = 3, **more: Any) -
     return judge.judge(facts)
 
 
+def work_after(change: trained.Change | None, count: int = 3) -> dict[str, Any]:
+    """What the programs came to on healthy cards, changed."""
+    work: dict[str, Any] = worked(count=count)["work"]
+    if change is not None:
+        change(work)
+    return work
+
+
 @pytest.mark.parametrize("name", trained.FAULTS)
 def test_a_fault_of_training_is_named_by_its_own_check_alone(name: str) -> None:
     change, expected = trained.FAULTS[name]
@@ -203,16 +211,12 @@ def test_a_program_that_gives_no_answer_is_reported_once() -> None:
 def test_what_would_accuse_somebody_is_asked_again(
     change: trained.Change | None, expected: bool
 ) -> None:
-    work = worked(count=3)["work"]
-    if change is not None:
-        change(work)
-    assert training.disputed(work) is expected
+    assert training.disputed(work_after(change)) is expected
 
 
 def test_what_had_no_room_is_no_dispute() -> None:
-    work = worked(count=3)["work"]
-    work_edges.COMPUTING["no memory for all together"].change(work)
-    assert training.disputed(work) is False
+    change = work_edges.COMPUTING["no memory for all together"].change
+    assert training.disputed(work_after(change)) is False
 
 
 @pytest.mark.parametrize(
@@ -231,16 +235,11 @@ def test_what_had_no_room_is_no_dispute() -> None:
 def test_which_trainings_of_three_are_to_be_tried_without_each(
     change: trained.Change | None, expected: bool
 ) -> None:
-    work = worked(count=3)["work"]
-    if change is not None:
-        change(work)
-    assert training.unresolved(work) is expected
+    assert training.unresolved(work_after(change)) is expected
 
 
 def test_two_cards_are_never_tried_without_each() -> None:
-    work = worked(count=2)["work"]
-    trained.FAULTS["another loss"][0](work)
-    assert training.unresolved(work) is False
+    assert training.unresolved(work_after(trained.FAULTS["another loss"][0], count=2)) is False
 
 
 def test_a_card_that_was_taken_before_its_last_question_is_no_suspect() -> None:

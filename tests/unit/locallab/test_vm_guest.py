@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -19,7 +18,7 @@ import pytest
 from provision.errors import MachineError
 from provision.locallab.vm import Guest, Virtual, end_orphans, guests
 from provision.locallab.vm.accel import Acceleration
-from provision.locallab.vm.guest import free_port, read
+from provision.locallab.vm.guest import read
 
 Program = Callable[[str, str], Path]
 MakeGuest = Callable[..., Guest]
@@ -254,7 +253,7 @@ def test_only_qemu_is_given_the_card(
 PARENT = """\
 import sys, time
 from pathlib import Path
-from provision.locallab.vm.guest import free_port, read
+from provision.locallab.vm.guest import read
 guest = read(Path(sys.argv[1]))
 guest.start()
 print(guest.pid, flush=True)
@@ -389,24 +388,3 @@ def test_a_free_port_is_one_that_can_be_had(make_guest: MakeGuest) -> None:
     guest = make_guest()
     with socket.create_server(("127.0.0.1", guest.port)):
         assert make_guest("another").port != guest.port
-
-
-def test_a_free_port_is_none_that_the_kernel_gives_to_others() -> None:
-    given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    ports = [free_port() for _ in range(20)]
-    assert all(1024 < port < given for port in ports)
-    assert len(set(ports)) > 10
-    for port in ports:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", port))
-
-
-def test_a_port_that_somebody_has_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = free_port()
-    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    again, real = iter([lowest - 1 - first] * 2), secrets.randbelow
-    monkeypatch.setattr("secrets.randbelow", lambda bound: next(again, real(bound)))
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", first))
-        assert free_port() != first
-    assert next(again, None) is None
