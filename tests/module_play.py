@@ -1,4 +1,4 @@
-"""A module of the collection as a play calls it on this machine, task after task."""
+"""A module or a role's tasks of the collection, as a play on this machine calls them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.collection import IMPORTABLE, NAME
+from tests.collection import IMPORTABLE, NAME, altered
 
 
 def results(
@@ -47,3 +47,34 @@ def results(
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((folder / "out.json").read_text("utf-8")), done.stdout + done.stderr
+
+
+def drivers_tasks(
+    folder: Path,
+    program: str,
+    path: str,
+    added: dict[str, str],
+    variables: Mapping[str, Any],
+    *more: str,
+    then: Sequence[Mapping[str, Any]] = (),
+) -> subprocess.CompletedProcess[str]:
+    """A play of the role nvidia_driver's file of tasks, and of `then`.
+
+    `program`: an ansible-playbook, which gets `more` options. `added`: as `altered` has it.
+    """
+    role = {"name": f"{NAME}.nvidia_driver", "tasks_from": path, "rolespec_validate": False}
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars": {"nvidia_driver_announce": "", **variables},
+        "tasks": [{"ansible.builtin.include_role": role}, *then],
+    }
+    (folder / "play.yml").write_text(json.dumps([play]), "utf-8")
+    collections = altered(folder / "collections", added)
+    return subprocess.run(
+        [program, "play.yml", *more],
+        cwd=folder, capture_output=True, text=True, check=False,
+        env={
+            **os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_COLLECTIONS_PATH": str(collections),
+        },
+    )  # fmt: skip

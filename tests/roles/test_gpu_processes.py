@@ -6,16 +6,14 @@ The host is this machine, looked at and not touched; who holds a device file is 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from provision.run import find_program
-from tests.collection import NAME, altered, module, programs
+from tests.collection import module, programs
+from tests.module_play import drivers_tasks
 
 NEWEST = find_program()
 TRAINS = {"pid": 7, "user": "ada", "command": "python3 train.py"}
@@ -41,26 +39,13 @@ def ask(
     said = folder / "said"
     said.mkdir()
     (said / "answers").write_text(json.dumps(answers), "utf-8")
-    role = {"name": f"{NAME}.nvidia_driver", "tasks_from": "people/processes.yml"}
-    play = {
-        "hosts": "localhost",
-        "gather_facts": False,
-        "vars": {
-            "nvidia_driver_announce": "", "nvidia_driver_logged_in_users": "ignore",
-            "__nvidia_driver_before": "reboot", **options,
+    done = drivers_tasks(
+        folder, program, "people/processes.yml",
+        {"gpu_stack/host/processes.py": SAID.format(folder=str(said))},
+        {
+            "nvidia_driver_logged_in_users": "ignore", "__nvidia_driver_before": "reboot",
+            **options,
         },
-        "tasks": [{"ansible.builtin.include_role": {**role, "rolespec_validate": False}}],
-    }  # fmt: skip
-    (folder / "play.yml").write_text(yaml.safe_dump([play]), "utf-8")
-    added = {"gpu_stack/host/processes.py": SAID.format(folder=str(said))}
-    collections = altered(folder / "collections", added)
-    done = subprocess.run(
-        [program, "play.yml"],
-        cwd=folder,
-        env={
-            **os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_COLLECTIONS_PATH": str(collections),
-        },
-        capture_output=True, text=True, check=False,
     )  # fmt: skip
     output = " ".join((done.stdout + done.stderr).split())
     return done.returncode, output, len(list(said.glob("looked*")))

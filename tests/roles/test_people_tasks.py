@@ -7,16 +7,14 @@ said by the test.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from provision.run import find_program
-from tests.collection import NAME, altered, module, programs
+from tests.collection import module, programs
+from tests.module_play import drivers_tasks
 
 NEWEST = find_program()
 SATURDAY_AT_ONE = [5, 60]
@@ -65,37 +63,16 @@ def ask(
     (folder / "said").mkdir()
     for number, answer in enumerate(answers):
         (folder / f"said/answer{number}").write_text(json.dumps(answer), "utf-8")
-    play = {
-        "hosts": "localhost",
-        "gather_facts": False,
-        "vars": {"nvidia_driver_announce": "", "__nvidia_driver_before": before} | options,
-        "tasks": [
-            {
-                "ansible.builtin.include_role": {
-                    "name": f"{NAME}.nvidia_driver",
-                    "tasks_from": "people/look.yml",
-                    "rolespec_validate": False,
-                },
-            },
-            {
-                "ansible.builtin.debug": {
-                    "msg": "GOES ON at {{ __nvidia_driver_people.clock }}, "
-                    "waits until {{ __nvidia_driver_people.until }}"
-                }
-            },
-        ],
-    }
-    (folder / "play.yml").write_text(yaml.safe_dump([play]), "utf-8")
-    done = subprocess.run(
-        [program, "play.yml", *more],
-        cwd=folder,
-        env={
-            **os.environ, "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_COLLECTIONS_PATH": str(
-                altered(folder / "collections", {PEOPLE: SAID.format(folder=str(folder / "said"))})
-            ),
-        },
-        capture_output=True, text=True, check=False,
+    shown = (
+        "GOES ON at {{ __nvidia_driver_people.clock }}, "
+        "waits until {{ __nvidia_driver_people.until }}"
+    )
+    done = drivers_tasks(
+        folder, program, "people/look.yml",
+        {PEOPLE: SAID.format(folder=str(folder / "said"))},
+        {"__nvidia_driver_before": before, **options},
+        *more,
+        then=[{"ansible.builtin.debug": {"msg": shown}}],
     )  # fmt: skip
     return "GOES ON" in done.stdout, done.stdout + done.stderr
 
