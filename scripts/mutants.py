@@ -151,10 +151,10 @@ def code_mutants(only: str | None, jobs: int, waivers: dict[tuple[Any, ...], str
 def on_hosts() -> dict[str, str]:
     """{check or rule: what made it fail on a host of a lab}."""
     sys.path.insert(0, str(ROOT / "tests" / "hosts"))
-    import test_checks_red
+    import check_damages
 
     causes: dict[str, str] = {}
-    for damage in test_checks_red.DAMAGES:
+    for damage in check_damages.DAMAGES:
         for name in damage.red:
             causes[name] = "; ".join([*filter(None, [causes.get(name)]), damage.title])
     cases = yaml.safe_load((ROOT / "molecule" / "reject" / "cases.yml").read_text("utf-8"))
