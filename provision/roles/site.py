@@ -123,7 +123,8 @@ class SiteOptions(Options):
     gpu_platform: str = option("", looked_at=True, example="debian12")
     """The host's platform, if you know it before the host is contacted: the lock is then made for
     that platform alone, and a run refuses a host with another one. Empty: `provision discover` asks
-    the host, or the lock covers every platform that supports the requested stack.
+    the host; otherwise the lock covers the Debian releases that support the requested stack, or
+    Ubuntu's if there is none.
     """
     gpu_models: list[str] = option([], looked_at=True, example='["Tesla T4", "10de:20b0"]')
     """The host's GPU models, by name or PCI id, if you know them before the host is contacted: the

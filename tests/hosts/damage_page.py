@@ -18,11 +18,12 @@ TOP = """\
 # Damage: what is found and what is repaired
 
 The catalogue damages a proven local host (Debian 11 over SSH, GPU simulated) in {count} ways. For
-each of them `provision plan` named exactly the items in the table, one `provision apply` repaired
-them and proved the host, and afterwards nothing else on the host had changed. Slurm's rows were
-tested on a Debian 12 host that is both controller and node of its own cluster, with real Slurm and
-GPUs that are only device files. `make damage` runs the whole catalogue, {all} rows; `make test`
-runs a dozen of them.
+each of them `provision plan` named exactly the items in the table, {deep} of them only with
+`--deep`. One `provision apply` (with `--deep` for these) repaired them and proved the host, but for
+{person} that are [left to a person](#what-is-named-but-left-to-a-person), and afterwards nothing
+else on the host had changed. Slurm's rows were tested on a Debian 12 host that is both controller
+and node of its own cluster, with real Slurm and GPUs that are only device files. `make damage` runs
+the whole catalogue, {all} rows; `make test` runs a dozen of them.
 
 The catalogue does not cover containers or nginx. They are damaged in other tests, in fewer ways:
 workspaces and the container toolkit in their [Molecule scenarios](molecule.md), served models in
@@ -152,7 +153,7 @@ def page(cost: str) -> str:
     people = [row for row in ROWS if row.undo]
     untried = [row for row in ROWS if not row.tried and not row.undo]
     return (
-        TOP.format(count=len(tried), all=len(ROWS))
+        TOP.format(count=len(tried), all=len(ROWS), deep=len(deep), person=len(people))
         + "\n## What every look finds\n"
         + sections(seen)
         + DEEP

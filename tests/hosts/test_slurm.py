@@ -204,7 +204,7 @@ def test_gpus_that_are_not_slurms_are_closed_to_its_jobs(slurm: Slurm) -> None:
     health = "/usr/local/sbin/gpu-slurm-health"
     try:
         done = slurm.site("--limit", SECOND)
-        assert "a job saw /dev/nvidia1 alone of 1" in done.stdout
+        assert "a job could open only /dev/nvidia1, of 1 GPUs" in done.stdout
         for words, files in (("", ["/dev/nvidia1"]), ("--gres=none", [])):
             job = slurm.submit("ada", 0, "-w", SECOND, words)
             slurm.wait(job, "COMPLETED")

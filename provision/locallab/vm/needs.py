@@ -91,7 +91,7 @@ def require(
         raise MachineError(
             "a key can't be enrolled in a virtual machine's firmware yet",
             got=f"missing: {ENROL_PROGRAM}",
-            hint="pip install 'provision[vm]', or virt-firmware beside provision",
+            hint="pip install virt-firmware into the environment that has provision",
         )
     if not cache.is_absolute() or set(SEPARATORS) & set(str(cache)):
         raise MachineError(

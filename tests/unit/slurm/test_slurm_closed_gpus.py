@@ -112,7 +112,7 @@ def test_the_proof_asks_for_them_in_a_job(
     monkeypatch.setattr(proof, "run_program", run)
     shown = {"state": "IDLE", "partitions": ["gpu"]}
     if wrong is None:
-        assert proof._tried(shown, PART) == "saw /dev/nvidia1 alone of 1"
+        assert proof._tried(shown, PART) == "could open only /dev/nvidia1, of 1 GPUs"
     else:
         with pytest.raises(RefusalError, match=wrong):
             proof._tried(shown, PART)

@@ -66,7 +66,7 @@ CASES = (
     ),
     Case(
         "apt-key-gone",
-        "apt-key is gone from this release, and keys are wanted by it",
+        "this release has no apt-key any more, and something still calls it",
         ("debops/debops#2615", "geerlingguy/ansible-role-docker#344"),
         "put each key into /etc/apt/keyrings and name it in its entry with signed-by",
         (

@@ -30,7 +30,7 @@ CASES = (
     ),
     Case(
         "hand-made-link",
-        "a library has the name of one version and is another",
+        "a library file is named after one version but is another",
         ("tensorflow/tensorflow#58910", "tensorflow/tensorflow#49167"),
         "take it away: the program that asked for the old version gets one of other functions and "
         "sizes, and fails later and worse; then install the version that is asked for",

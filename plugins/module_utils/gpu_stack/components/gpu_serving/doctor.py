@@ -87,7 +87,7 @@ CASES = (
     ),
     Case(
         "serving-port",
-        "systemd does not hold the port of a served model: nobody is answered there, or by another",
+        "systemd does not listen on the port of a served model: it is closed, or another program has it",
         (),
         "end what listens there, or give the model another port in gpu_servings; then a run opens "
         "it again",
@@ -106,7 +106,7 @@ CASES = (
             "journalctl -u 'gpu-serving-{model}.*' -n 50",
         ),
         (r"(?:GET|POST) /serving/(?P<model>[a-z][a-z0-9-]{0,30})/\S{0,300} 50[24] ",),
-        "a run of the component where the door's ways are not as written",
+        "a run of the component where the door's routes differ from what a run wrote",
     ),
 )
 

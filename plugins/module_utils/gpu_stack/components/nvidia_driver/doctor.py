@@ -188,7 +188,7 @@ CASES = (
     ),
     Case(
         "transitional-branch",
-        "a package is named after one driver branch and holds another",
+        "a package named after one driver branch contains another",
         ("xnvme/aisio#67", "dstackai/dstack#3967"),
         "Ubuntu turns the packages of a branch that has ended into empty ones that bring the "
         "next: take the branch that is there into the lock, or one that is still served",

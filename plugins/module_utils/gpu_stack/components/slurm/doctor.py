@@ -40,7 +40,7 @@ NEXT = {
 CASES = (
     Case(
         "munge-silent",
-        "munge does not run, so nobody in the cluster believes what this host says",
+        "munge does not run, so the cluster rejects this host's messages",
         ("dun/munge#118", "dun/munge#125"),
         "start it: its journal says what it does not like, most often the owner or the mode of "
         "/etc/munge, its key, or /var/log/munge",
@@ -95,7 +95,7 @@ CASES = (
     ),
     Case(
         "slurm-gpus",
-        "Slurm gives out GPUs that this host does not have",
+        "Slurm allocates GPUs that this host does not have",
         (
             *("BiBiServ/bibigrid#705", "fgci-org/ansible-role-cuda#3"),
             "awslabs/awsome-distributed-ai#195",

@@ -108,4 +108,4 @@ def _tried(node_record: dict[str, Any], part: dict[str, Any]) -> str:
             "a job with one GPU of {0} may open {1}: the device cgroup does not keep it to its "
             "own".format(part["name"], ", ".join(seen) or "none of them")
         )
-    return "saw {0} alone of {1}".format(seen[0], len(files)) if files else "ran"
+    return "could open only {0}, of {1} GPUs".format(seen[0], len(files)) if files else "ran"

@@ -60,7 +60,7 @@ CASES = (
     ),
     Case(
         "ptx-jit",
-        "this TensorFlow has no code for this GPU: its first run translates for half an hour",
+        "this TensorFlow has no code for this GPU: its first run compiles for half an hour",
         ("tensorflow/tensorflow#60739", "tensorflow/tensorflow#62320"),
         "wish for TensorFlow 2.12 or newer for this host; the wait comes back whenever the cache "
         "(~/.nv/ComputeCache) is lost or too small",
