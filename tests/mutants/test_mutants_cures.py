@@ -167,8 +167,8 @@ NIGHTLY = """
 | command | asks | exit code 0 means |
 |---|---|---|
 | `provision plan` | does the host differ from its lock? | no difference |
-| `provision doctor` | does it differ, and has it known problems? | no difference, no known problem |
-| `provision verify` | does it differ, and do all checks above pass? | no difference, all checks passed |
+| `provision doctor` | does it differ, has it known problems? | no difference, no known problem |
+| `provision verify` | does it differ, do all checks pass? | no difference, all checks passed |
 
 All three exit with 5 if a host differs (`verify` with 6 if a check fails as well). If `plan` and
 `doctor` exit with 0 and `verify` with 6, the cause is something that a run does not manage; the

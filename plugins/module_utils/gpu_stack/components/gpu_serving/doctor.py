@@ -87,7 +87,7 @@ CASES = (
     ),
     Case(
         "serving-port",
-        "systemd does not listen on the port of a served model: it is closed, or another program has it",
+        "systemd does not listen on the port of a served model: closed, or another program's",
         (),
         "end what listens there, or give the model another port in gpu_servings; then a run opens "
         "it again",
