@@ -15,6 +15,7 @@ from ansible_collections.provision.gpu.plugins.modules import repository_key as 
 from gpu_stack.host import repository_key
 from gpu_stack.host.context import Result, run_program
 
+from tests.ground.adopted_key import adopting
 from tests.ground.repository import Key, key
 from tests.served import Quiet, serving
 
@@ -152,6 +153,30 @@ def test_another_key_is_refused(
         )
 
 
+def test_a_key_whose_subkey_is_the_expected_one_is_refused(right: Key, tmp_path: Path) -> None:
+    """To gpg the expected fingerprint names that key too, and apt would trust its signatures."""
+    adopted = adopting(right.dearmored())
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    for place, data in ((alone, adopted), (both, right.dearmored() + adopted)):
+        place.mkdir()
+        (place / "cuda-keyring.gpg").write_bytes(data)
+        with pytest.raises(repository_key.RefusalError) as refused:
+            settle([right.fingerprint], directory=str(place))
+        assert f"expected {right.fingerprint}, found " in str(refused.value)
+        assert "a key that has it only as a subkey" in str(refused.value)
+
+
+def test_a_key_that_gpg_can_not_list_again_is_refused(
+    right: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(argv: list[str], patience: float) -> Result:
+        return Result(2, "", "broken") if "--show-keys" in argv else run_program(argv, patience)
+
+    monkeypatch.setattr(repository_key, "run_program", broken)
+    with pytest.raises(repository_key.RefusalError, match="found none, a key that has it only as"):
+        settle([right.fingerprint], text=right.armored)
+
+
 def test_without_a_fingerprint_there_is_no_right_key(right: Key) -> None:
     """gpg exports all where none is named."""
     with pytest.raises(repository_key.RefusalError, match="is not the one it has to be"):
@@ -194,7 +219,7 @@ def test_each_call_has_an_end_and_its_own_home(
     settle([right.fingerprint], text=right.armored)
     assert {patience for _argv, patience in calls} == {60.0}
     homes = {argv[argv.index("--homedir") + 1] for argv, _patience in calls if "--batch" in argv}
-    assert len(calls) == 4
+    assert len(calls) == 5
     assert [os.path.dirname(home) for home in homes] == [str(temporary)]
 
 

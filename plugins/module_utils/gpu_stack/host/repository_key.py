@@ -1,7 +1,9 @@
 """Takes the key of a package repository out of what holds it, by its fingerprint.
 
 What comes over the network, or lies in an installer, may be any key. So gpg reads it in a directory
-of its own, and of what came only the keys with the expected fingerprints are handed out.
+of its own, and of what came only the keys with the expected fingerprints are handed out. gpg also
+finds a key by the fingerprint of a subkey, and anybody can make a key that has somebody else's as
+its subkey: of what gpg hands out, every primary key must be an expected one.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ LONGEST = 300.0
 # Names under which a local repository holds its keys.
 NAMES = ("*.pub", "*keyring.gpg", "*.asc")
 BLOCK = "BEGIN PGP PUBLIC KEY BLOCK"
+PRIMARY = re.compile(r"^pub:.*\n(?:(?!sub:).*\n)*?fpr:+([0-9A-F]{40}):", re.M)
 FINGERPRINT = re.compile(r"^fpr:+([0-9A-F]{40}):", re.M)
 
 
@@ -85,6 +88,7 @@ def take(holder: Holder, fingerprints: list[str], words: Words) -> str:
         export = [*gpg, "--quiet", "--armor", "--export", *fingerprints]
         key = run_program(export, PATIENCE).out if fingerprints else ""
         listed = run_program([*gpg, "--with-colons", "--list-keys"], PATIENCE).out
+        primaries = _primaries(key, gpg, home)
     finally:
         # gpg's own processes take their sockets away meanwhile.
         shutil.rmtree(home, ignore_errors=True)
@@ -95,7 +99,26 @@ def take(holder: Holder, fingerprints: list[str], words: Words) -> str:
             f" {' or '.join(fingerprints)}, found {there}. Where {words.owner} has changed its key,"
             f" {words.renewed}; {words.clause}"
         )
+    strangers = primaries - {name.upper() for name in fingerprints}
+    if strangers or not primaries:
+        others = ", ".join(sorted(strangers)) or "none"
+        raise RefusalError(
+            f"The key of {words.place} is not the one it has to be: expected"
+            f" {' or '.join(fingerprints)}, found {others}, a key that has it only as a subkey."
+            f" Somebody between this host and {words.owner} may have made it: find out who serves"
+            f" it; {words.clause}"
+        )
     return key.strip()
+
+
+def _primaries(key: str, gpg: list[str], home: str) -> set[str]:
+    """The fingerprints of the primary keys in an armored text."""
+    path = os.path.join(home, "exported.asc")
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(key)
+    shown = run_program([*gpg, "--with-colons", "--show-keys", path], PATIENCE).out
+    return set(PRIMARY.findall(shown))
 
 
 def _files(holder: Holder, home: str, words: Words) -> list[str]:
