@@ -74,6 +74,33 @@ def test_who_connects_while_there_is_no_container_is_turned_away(
             pass
 
 
+def test_each_listening_socket_has_a_proxy_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy serves 256 connections: whoever opens them at the port leaves the door's way open."""
+
+    def noted(_program: str, words: list[str]) -> None:
+        inherited = [handle for handle in (3, *handles) if os.get_inheritable(handle)]
+        listens = socket.socket(fileno=3).getsockname()
+        given = [os.environ["LISTEN_FDS"], os.environ["LISTEN_PID"] == str(os.getpid())]
+        (tmp_path / "said").write_text(repr([listens, inherited, given, words[-1]]))
+        os._exit(0)
+
+    monkeypatch.setattr(relay.os, "execvp", noted)
+    with socket.socket(socket.AF_UNIX) as door, socket.socket() as port:
+        door.bind(str(tmp_path / "door"))
+        port.bind(("127.0.0.1", 0))
+        handles = [door.fileno(), port.fileno()]
+        for listener in (door, port):
+            listens = listener.getsockname()
+            net = os.open("/proc/self/ns/net", os.O_RDONLY)
+            child = relay._proxy(listener.fileno(), handles, net, 8888)
+            assert os.waitpid(child, 0)[1] == 0
+            os.close(net)
+            expected = [listens, [3], ["1", True], "127.0.0.1:8888"]
+            assert (tmp_path / "said").read_text() == repr(expected)
+
+
 def test_a_process_that_ended_is_seen(machine: Machine) -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         handle = os.open(f"/proc/{process.pid}", os.O_RDONLY)

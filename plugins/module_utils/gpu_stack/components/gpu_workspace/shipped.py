@@ -60,7 +60,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/relay.py": (
         0o644,
-        "e0523e0ed2d9db657313d4757eab8ad9a15f4a76b58c9c01587cc71a0a11d143",
+        "fb33a8966c7eab06c363d5171bbe252bed1cf598a821a4c6509bf19ba5588aeb",
     ),
     "/usr/local/lib/gpu-workspace/program/settings.py": (
         0o644,

@@ -9,39 +9,66 @@ import time
 
 from . import docker, docker_words, places, programs
 
+TYPE_CHECKING = False  # `typing` is not loaded on hosts
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 PROXIES = ("/usr/lib/systemd/systemd-socket-proxyd", "/lib/systemd/systemd-socket-proxyd")
+# The first descriptor that systemd hands over (sd_listen_fds(3)).
+FIRST = 3
 SERVES = {"jupyter": places.JUPYTER, "tensorboard": places.TENSORBOARD}
 
 
 def relay(port: str) -> None:
     """Passes connections to a person's port on to the container, as long as it runs.
 
-    The proxy runs in the container's own network namespace, found by its process: an address or a
+    The proxies run in the container's own network namespace, found by its process: an address or a
     port of the host could belong to somebody else by then. While no container runs, connections
     are closed; systemd keeps the port open, and starts this again.
     """
     name, _mark, service = port.rpartition(".")
-    handles = range(3, 3 + int(os.environ["LISTEN_FDS"]))
+    handles = range(FIRST, FIRST + int(os.environ["LISTEN_FDS"]))
     entered = _entered(name)
     if entered is None:
         for handle in handles:
             _turn_away(handle)
         return
     process, net = entered
+    proxies = {_proxy(handle, handles, net, SERVES[service]) for handle in handles}
+    while len(proxies) == len(handles) and _lives(process):
+        time.sleep(1)
+        proxies = {child for child in proxies if os.waitpid(child, os.WNOHANG)[0] == 0}
+    for child in proxies:
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
+
+
+def _proxy(handle: int, handles: Sequence[int], net: int, port: int) -> int:
+    """Starts the proxy of one listening socket, and returns its process.
+
+    Each has one of its own, since a proxy serves a limited number of connections (256): whoever
+    opens that many at the port, as anybody on the host may, does not close the front door's way.
+    """
     child = os.fork()
     if child == 0:
-        os.environ["LISTEN_PID"] = str(os.getpid())
-        program = next((handle for handle in PROXIES if os.path.exists(handle)), PROXIES[0])
-        nobody = ("--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs")
-        os.set_inheritable(net, True)
-        words = ["nsenter", f"--net=/proc/self/fd/{net}", "setpriv", *nobody, program]
-        os.execvp("nsenter", [*words, f"127.0.0.1:{SERVES[service]}"])  # noqa: S606
-    while os.waitpid(child, os.WNOHANG)[0] == 0:
-        if not _lives(process):
-            os.kill(child, signal.SIGTERM)
-            os.waitpid(child, 0)
-            break
-        time.sleep(1)
+        _become_proxy(handle, handles, net, port)
+    return child
+
+
+def _become_proxy(handle: int, handles: Sequence[int], net: int, port: int) -> None:
+    """Replaces this process by the proxy; only `handle` of the handles is handed on."""
+    for other in handles:
+        os.set_inheritable(other, False)
+    if handle == FIRST:
+        os.set_inheritable(handle, True)
+    else:
+        os.dup2(handle, FIRST)
+    os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+    program = next((path for path in PROXIES if os.path.exists(path)), PROXIES[0])
+    nobody = ("--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs")
+    os.set_inheritable(net, True)
+    words = ["nsenter", f"--net=/proc/self/fd/{net}", "setpriv", *nobody, program]
+    os.execvp("nsenter", [*words, f"127.0.0.1:{port}"])  # noqa: S606
 
 
 def _entered(name: str) -> tuple[int, int] | None:
