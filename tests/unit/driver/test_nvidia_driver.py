@@ -167,6 +167,14 @@ def test_an_initramfs_older_than_the_blacklist_is_seen(tmp_path: Path) -> None:
     assert changes(tmp_path) == []
 
 
+@pytest.mark.parametrize("image", [f"{KERNEL}.orig", f"{KERNEL}.new", "5.10.0-1-amd64"])
+def test_an_older_image_of_no_installed_kernel_is_left_alone(tmp_path: Path, image: str) -> None:
+    """update-initramfs would not rebuild it, and no run would come to an end."""
+    tree(converged(tmp_path), {f"/boot/initrd.img-{image}": ""})
+    age(tmp_path, f"/boot/initrd.img-{image}", 500)
+    assert changes(tmp_path) == []
+
+
 def test_the_next_boot_kernel_is_the_newest_by_version_not_by_name(tmp_path: Path) -> None:
     """5.10.0-9 sorts after 5.10.0-46 as a string."""
     assert nvidia_driver.kernels(context(converged(tmp_path), container=True)) == [KERNEL]

@@ -181,6 +181,10 @@ def _with(name: str, body: bytes = b"") -> Callable[[Path], object]:
         ),
         (_with("manifest.json", b"[]"), "was cut short or altered"),
         (_with("manifest.json", b"[" * 100000), "was cut short or altered"),
+        (
+            _with("manifest.json", document(files={"files/a": {"size": 9e999, "sha256": ""}})),
+            "was cut short or altered",
+        ),
         (_with("manifest.json", document(format=7)), "has the format 7 of another"),
         *(
             (_with("manifest.json", document(files={"files/x": ENTRY, path: ENTRY})), "outside")

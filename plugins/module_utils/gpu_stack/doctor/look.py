@@ -108,20 +108,6 @@ def blacklists(context: Context) -> list[str]:
     return paths
 
 
-def older_initramfs(context: Context, files: list[str]) -> list[str]:
-    """The initramfs images from before the first of these blacklists."""
-    times = [info.st_mtime for info in map(context.stat, files) if info is not None]
-    if not times or not context.exists("/usr/sbin/update-initramfs"):
-        return []
-    images = []
-    for kernel in nvidia_driver.images(context):
-        path = "/boot/initrd.img-" + kernel
-        info = context.stat(path)
-        if info is not None and info.st_mtime < min(times):
-            images.append(path)
-    return images
-
-
 def modules(context: Context) -> dict[str, bool]:
     """{kernel: True where it has an NVIDIA module} of every kernel with a directory of modules."""
     kernels = {}
@@ -253,7 +239,7 @@ def look(context: Context, facts: Facts, logs: Sequence[str] | None = ()) -> dic
         "moved": moved(context),
         "spared": spared(context),
         "blacklists": lists,
-        "initramfs": older_initramfs(context, lists),
+        "initramfs": nvidia_driver.older_initramfs(context, lists),
         "modules": modules(context),
         "builds": builds(context),
         "dkms": sorted(n for n in context.packages if re.search(r"nvidia.*dkms", n)),

@@ -209,6 +209,12 @@ def _unreached(place: str, why: str) -> UnfitError:
     )
 
 
+# What reading another document than expected raises; OverflowError: a size of 1e999.
+MISSHAPEN = (
+    AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
+
+
 def parse(place: str, data: bytes) -> Bundle:
     """The bundle of these bytes; UnfitError where they are cut short, altered or of others."""
     where = f"{place}/{bundle_layout.MANIFEST}"
@@ -225,7 +231,7 @@ def parse(place: str, data: bytes) -> Bundle:
             if path.startswith(bundle_layout.FILES + "/")
         }
         lock, platforms = str(document["lock"]), [str(name) for name in document["platforms"]]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except MISSHAPEN as error:
         message = f"{where} was cut short or altered, or is not of `provision bundle`"
         hint = "`provision bundle --verify` says what is wrong with it"
         raise UnfitError(message, hint) from error

@@ -24,7 +24,7 @@ from . import (
 )
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Sequence
 
     from ...host.context import Context
     from ...shapes import Changes, Facts, Options, Row, Stack, State
@@ -88,19 +88,21 @@ def kernels(context: Context) -> list[str]:
     return versions
 
 
-def older_initramfs(context: Context) -> list[str]:
-    """Paths of initramfs images older than the blacklist, which still load nouveau at boot."""
-    blacklist = context.stat(BLACKLIST)
-    if blacklist is None or not context.exists("/usr/sbin/update-initramfs"):
+def older_initramfs(context: Context, files: Sequence[str] = (BLACKLIST,)) -> list[str]:
+    """Paths of the initramfs images from before the first of these blacklists: they load nouveau.
+
+    Only those of installed kernels: a copy, or the image of a kernel that is gone, is not booted,
+    and update-initramfs rebuilds neither.
+    """
+    times = [info.st_mtime for info in map(context.stat, files) if info is not None]
+    if not times or not context.exists("/usr/sbin/update-initramfs"):
         return []
-    old = []
-    for path in context.glob("/boot/initrd.img-*"):
-        info = context.stat(path)
-        if path.endswith((".old-dkms", ".bak")) or ".dpkg-" in path or info is None:
-            continue
-        if info.st_mtime < blacklist.st_mtime:
-            old.append(path)
-    return old
+    dates = {path: context.stat(path) for path in map(initramfs, images(context))}
+    return [path for path, info in dates.items() if info and info.st_mtime < min(times)]
+
+
+def initramfs(kernel: str) -> str:
+    return "/boot/initrd.img-" + kernel
 
 
 def alternatives(context: Context, names: list[str]) -> dict[str, dict[str, Any]]:
