@@ -58,15 +58,30 @@ def drivers_tasks(
     *more: str,
     then: Sequence[Mapping[str, Any]] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """A play of the role nvidia_driver's file of tasks, and of `then`.
+    """`role_tasks` of the role nvidia_driver."""
+    variables = {"nvidia_driver_announce": "", **variables}
+    return role_tasks(folder, program, "nvidia_driver", path, added, variables, *more, then=then)
+
+
+def role_tasks(
+    folder: Path,
+    program: str,
+    name: str,
+    path: str,
+    added: dict[str, str],
+    variables: Mapping[str, Any],
+    *more: str,
+    then: Sequence[Mapping[str, Any]] = (),
+) -> subprocess.CompletedProcess[str]:
+    """A play of a role's file of tasks, and of `then`.
 
     `program`: an ansible-playbook, which gets `more` options. `added`: as `altered` has it.
     """
-    role = {"name": f"{NAME}.nvidia_driver", "tasks_from": path, "rolespec_validate": False}
+    role = {"name": f"{NAME}.{name}", "tasks_from": path, "rolespec_validate": False}
     play = {
         "hosts": "localhost",
         "gather_facts": False,
-        "vars": {"nvidia_driver_announce": "", **variables},
+        "vars": dict(variables),
         "tasks": [{"ansible.builtin.include_role": role}, *then],
     }
     (folder / "play.yml").write_text(json.dumps([play]), "utf-8")

@@ -117,7 +117,6 @@ def _units(options: Options, row: Row) -> str:
 def _manager(options: Options, row: Row) -> str:
     text = HEADER + "[Manager]\n"
     for name, value in assignments(options, row):
-        # Debian 11's systemd expands nothing here: a percent sign is literal.
         text += f'DefaultEnvironment="{name}={value}"\n'
     return text
 
