@@ -11,6 +11,8 @@ description:
     package for them. Edited configuration files stay.
   - Unlike M(ansible.builtin.apt) it does not need python3-apt, whose installation would fetch the
     lists of every source and fail with any of them.
+  - What a killed task left in C(/usr/sbin/policy-rc.d) is put right first, also where O(names) is
+    empty.
   - In check mode apt simulates the installation.
 extends_documentation_fragment: [provision.gpu.common, provision.gpu.dpkg_wait]
 options:

@@ -22,15 +22,15 @@ LARGE = {"cuda_tree": 100, "gpu_acceptance": 97, "servings": 113}
 # Those that several tasks of a run call.
 SMALL = {
     "apt_sources": 25,
-    "archive_keys": 30,
+    "archive_keys": 33,
     "debian_components": 34,
-    "exact_packages": 37,
+    "exact_packages": 39,
     "gpu_processes": 22,
     "gpu_users": 27,
     "loader_cache": 20,
     "managed_files": 30,
     "manager_environment": 20,
-    "named_packages": 30,
+    "named_packages": 32,
     "package_holds": 23,
     "package_lists": 27,
     "repository_key": 27,

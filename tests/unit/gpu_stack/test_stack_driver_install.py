@@ -499,36 +499,6 @@ def test_what_depends_on_another_driver_keeps_it(host: AptHost) -> None:
     assert refusal(state="others_absent", others=["libcuda1"]) == words
 
 
-# service_starts
-
-
-@pytest.mark.parametrize("killed", ["before", "after", "new"])
-def test_somebodys_policy_of_starts_is_back_afterwards(host: AptHost, killed: str) -> None:
-    """Also where an earlier run was killed while its own was in the place."""
-    policy, kept = Path(service_starts.POLICY), Path(service_starts.KEPT)
-    (kept if killed != "new" else policy).write_text("#!/bin/sh\nexit 0\n")
-    if killed == "after":
-        policy.write_text(service_starts.TEXT)
-    if killed == "new":
-        Path(service_starts.NEW).write_text("#!")
-    with service_starts.none():
-        assert policy.read_text() == service_starts.TEXT
-    assert policy.read_text() == "#!/bin/sh\nexit 0\n"
-    assert not kept.exists()
-    assert not Path(service_starts.NEW).exists()
-
-
-def test_what_a_killed_run_left_of_its_own_policy_goes(host: AptHost) -> None:
-    Path(service_starts.POLICY).write_text(service_starts.TEXT)
-    with service_starts.none():
-        pass
-    assert not os.path.lexists(service_starts.POLICY)
-    Path(service_starts.POLICY).write_text(f"{service_starts.TEXT}# mine\n")
-    with service_starts.none():
-        pass
-    assert Path(service_starts.POLICY).read_text().endswith("# mine\n")
-
-
 # make_log
 
 

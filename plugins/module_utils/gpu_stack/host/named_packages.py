@@ -36,6 +36,8 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
     In check mode apt only simulates it.
     """
+    if not check_mode:
+        service_starts.restore()
     if params["state"] == "absent":
         return _taken(params, check_mode)
     lacking = look(Context(), params["names"])

@@ -10,7 +10,7 @@ import shlex
 import time
 
 from ..type_checking import TYPE_CHECKING
-from . import apt_commands, dpkg, package_lists
+from . import apt_commands, dpkg, package_lists, service_starts
 from .context import Context
 from .refusal import RefusalError
 
@@ -84,6 +84,8 @@ class Source:
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Installs the packages; returns the module's result. Raises RefusalError."""
+    if not check_mode:
+        service_starts.restore()
     names = ("component", "title", "packages", "fetched", "files", "reinstall")
     wish = Wish(*(params[name] for name in names))
     plan = look(Context(), wish)

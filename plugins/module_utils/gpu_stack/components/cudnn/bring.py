@@ -7,12 +7,9 @@ Fetching and unpacking take long and depend on nothing. `begin` starts them in t
 from __future__ import annotations
 
 import collections
-import contextlib
 import os
-import signal
-import sys
 
-from ...host import background, download, origin
+from ...host import background, download, origin, termination
 from ...host.context import Context
 from ...host.process_name import called
 from ...host.refusal import RefusalError
@@ -20,7 +17,6 @@ from ...type_checking import TYPE_CHECKING
 from . import directories, fetch, layout, tree, versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 JOB = "/run/provision/cudnn"
@@ -198,7 +194,8 @@ def _brought(
     context: Context, version: layout.Version, sources: Sources, again: bool = False
 ) -> dict[str, Any]:
     """Installs the version without switching to it: {changed, backup}."""
-    with _at_work(), download.surroundings(sources.proxy, sources.ca_bundle):
+    surroundings = download.surroundings(sources.proxy, sources.ca_bundle)
+    with termination.orderly(), called(PROCESS), surroundings:
         if sources.host_file:
             return versions.put(context, version, sources.host_file, again)
         if sources.archive:
@@ -208,17 +205,6 @@ def _brought(
                 fetch.forget(sources.archive)
         urls = fetch.addresses(sources.urls, version.version, version.cuda)
         return fetch.first(urls, lambda archive: versions.put(context, version, archive, again))
-
-
-@contextlib.contextmanager
-def _at_work() -> Iterator[None]:
-    """Names the process, and turns SIGTERM into an exit that cleans up."""
-    before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    try:
-        with called(PROCESS):
-            yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _settle(

@@ -96,6 +96,8 @@ def _installed(context: Context) -> dict[str, str]:
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """What the module of these parameters returns. RefusalError."""
+    if not check_mode:
+        service_starts.restore()
     wish = Wish(params)
     if params["state"] == "others_absent":
         return remove_others(wish, check_mode)
