@@ -23,7 +23,7 @@ LARGE = {"cuda_tree": 100, "gpu_acceptance": 97, "servings": 113}
 SMALL = {
     "apt_sources": 25,
     "archive_keys": 33,
-    "debian_components": 34,
+    "debian_components": 35,
     "exact_packages": 39,
     "gpu_processes": 22,
     "gpu_users": 27,

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import collections
 import os
-import shutil
 import stat
 import tempfile
 import time
 
-from . import directory_entries, file_state, owned_files
+from . import directory_entries, file_state, kept_copies, owned_files
 from .context import Context
 from .refusal import RefusalError
 
@@ -218,17 +217,13 @@ def write(context: Context, path: str, content: str, mode: int) -> None:
     except BaseException:
         os.unlink(new)
         raise
-    _sync(folder)
+    directory_entries.sync(folder)
 
 
 def _back_up(real: str) -> None:
     """Copies a file to NAME.PID.TIME~, with its mode and owner."""
     stamp = time.strftime("%Y-%m-%d@%H:%M:%S~", time.localtime())
-    copy = f"{real}.{os.getpid()}.{stamp}"
-    info = os.lstat(real)
-    shutil.copy2(real, copy, follow_symlinks=False)
-    if os.geteuid() == 0:
-        os.chown(copy, info.st_uid, info.st_gid)
+    kept_copies.keep(real, f"{real}.{os.getpid()}.{stamp}")
 
 
 def _keep_age(context: Context, path: str, content: str, handle: int) -> None:
@@ -236,14 +231,6 @@ def _keep_age(context: Context, path: str, content: str, handle: int) -> None:
     info = context.lstat(path)
     if info is not None and stat.S_ISREG(info.st_mode) and context.read(path) == content:
         os.utime(handle, ns=(info.st_atime_ns, info.st_mtime_ns))
-
-
-def _sync(folder: str) -> None:
-    handle = os.open(folder, _OPEN | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _unlink(context: Context, path: str) -> None:

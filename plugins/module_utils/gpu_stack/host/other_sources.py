@@ -147,10 +147,13 @@ def _save(path: str, rest: str | None) -> None:
     if rest is None:
         os.rename(path, kept)
         return
-    import shutil  # which the look, that imports this file on every host, has no use for
+    # The look, that imports this file on every host, has no use for them.
+    import shutil
+
+    from . import kept_copies
 
     real = os.path.realpath(path)
-    shutil.copy2(real, kept)
+    kept_copies.keep(real, kept)
     new = real + ".provision-new"
     with contextlib.suppress(FileNotFoundError):
         os.remove(new)  # of a run that was cut off

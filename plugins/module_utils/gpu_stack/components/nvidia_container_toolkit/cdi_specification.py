@@ -15,6 +15,7 @@ import functools
 import os
 import tempfile
 
+from ...host import kept_copies
 from ...host.context import Context, run_program
 from ...host.kept_names import free_name
 from ...host.refusal import RefusalError
@@ -187,5 +188,5 @@ def replace(path: str, text: str) -> None:
 def _keep(context: Context, path: str) -> str:
     """Copies `path` to a name that CDI's readers ignore; returns that name."""
     name = free_name(path, lambda place: os.path.lexists(_real(context, place)))
-    replace(_real(context, name), context.read(path) or "")
+    kept_copies.keep(_real(context, path), _real(context, name))
     return name

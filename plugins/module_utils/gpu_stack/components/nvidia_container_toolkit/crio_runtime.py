@@ -120,12 +120,14 @@ class Crio(CriRuntime):
 
     def _tried(self, content: str | None) -> str:
         """What CRI-O makes of it with this text as our drop-in; without one for None."""
-        here, copy = inside(self.context, PLACE), tempfile.mkdtemp(prefix="provision-crio-")
+        here, private = inside(self.context, PLACE), tempfile.mkdtemp(prefix="provision-crio-")
+        # Below it, for a copied directory is open to all as the original is.
+        copy = os.path.join(private, os.path.basename(PLACE))
         try:
             if os.path.isdir(here):
-                os.rmdir(copy)
                 shutil.copytree(here, copy)
-                os.chmod(copy, 0o700)
+            else:
+                os.mkdir(copy)
             new = os.path.join(copy, os.path.basename(DROPIN))
             if content is not None:
                 with open(new, "w", encoding="utf-8") as file:
@@ -134,7 +136,7 @@ class Crio(CriRuntime):
                 os.unlink(new)
             return self._dumped(copy)
         finally:
-            shutil.rmtree(copy, ignore_errors=True)
+            shutil.rmtree(private, ignore_errors=True)
 
     def _before(self) -> str | None:
         """CRI-O's dump without our drop-in; None where it can't be read for want of it alone.

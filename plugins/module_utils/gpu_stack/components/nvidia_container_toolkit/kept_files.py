@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 
+from ...host import kept_copies
 from ...host.kept_names import free_name
 from ...type_checking import TYPE_CHECKING
 
@@ -58,8 +58,7 @@ def keep(path: str, place: str | None = None) -> tuple[str | None, os.stat_resul
         return None, None
     status = os.stat(path)
     saved = free_name(os.path.join(place or os.path.dirname(path), os.path.basename(path)))
-    shutil.copy2(path, saved)
-    os.chown(saved, status.st_uid, status.st_gid)
+    kept_copies.keep(path, saved)
     return saved, status
 
 
