@@ -272,9 +272,9 @@ def test_the_download_trusts_the_bundle_and_has_an_end(
     seen: list[str | None] = []
     fetch = download.to_file
 
-    def noted(url: str, path: str) -> None:
+    def noted(url: str, path: str, limit: int) -> None:
         seen.append(os.environ.get("SSL_CERT_FILE"))
-        fetch(url, path)
+        fetch(url, path, limit)
 
     monkeypatch.setattr(installer.download, "to_file", noted)
     settle(served, place, ca_bundle="/etc/ca.pem")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import http.client
+import itertools
 import os
-import time
+import signal
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -18,11 +19,16 @@ import urllib.request
 from ..type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from typing import Any
 
 SILENCE = 60.0  # seconds without a byte
 LONGEST = 14400.0  # seconds for gigabytes over a slow line
 BLOCK = 1 << 20
+# Bytes of an archive whose size is not known: more than any of NVIDIA's has.
+ARCHIVE = 8 << 30
+# Bytes of the disk that stay free, whatever a server sends.
+RESERVE = 256 << 20
 
 
 class DownloadError(Exception):
@@ -31,6 +37,10 @@ class DownloadError(Exception):
     def __init__(self, reason: str, status: int | None = None) -> None:
         super().__init__(reason)
         self.status = status
+
+
+class LimitError(DownloadError):
+    """The file is longer than is taken; it would be so the next time."""
 
 
 @contextlib.contextmanager
@@ -51,14 +61,18 @@ def surroundings(proxy: str | None, ca_bundle: str | None) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def to_file(url: str, path: str, longest: float = LONGEST, silence: float = SILENCE) -> None:
-    """Downloads `url` to a file that is not there yet; raises DownloadError."""
-    with _failing():
-        blocks = _blocks(url, longest, silence)
+def to_file(
+    url: str, path: str, limit: int, longest: float = LONGEST, silence: float = SILENCE
+) -> None:
+    """Downloads `url`, of at most `limit` bytes, to a file that is not there yet.
+
+    Raises DownloadError; LimitError also where RESERVE of the disk would not stay free.
+    """
+    with _failing(), _within(longest):
+        blocks = _blocks(url, silence)
         first = next(blocks, b"")  # an address that does not answer leaves no file
         with open(path, "xb") as target:
-            target.write(first)
-            for block in blocks:
+            for block in _limited(itertools.chain([first], blocks), limit, target.fileno()):
                 target.write(block)
 
 
@@ -68,8 +82,8 @@ def to_memory(url: str, limit: int, longest: float, silence: float) -> bytes:
     Raises DownloadError.
     """
     data = b""
-    with _failing():
-        for block in _blocks(url, longest, silence):
+    with _failing(), _within(longest):
+        for block in _blocks(url, silence):
             data += block
             if len(data) > limit:
                 break
@@ -87,8 +101,46 @@ def _failing() -> Iterator[None]:
         raise DownloadError(str(error)) from error
 
 
-def _blocks(url: str, longest: float, silence: float) -> Iterator[bytes]:
-    """What is at `url`, in blocks as they come; OSError where it is not whole in time."""
+@contextlib.contextmanager
+def _within(longest: float) -> Iterator[None]:
+    """Context that raises DownloadError after `longest` seconds.
+
+    By an alarm: a socket's time-out ends no name server, greeting or header that drips. Only in a
+    process's main thread.
+    """
+
+    def end(_number: int, _frame: Any) -> None:
+        raise DownloadError(f"not whole after {longest:g} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    former = signal.setitimer(signal.ITIMER_REAL, longest)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *former)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _limited(blocks: Iterable[bytes], limit: int, handle: int) -> Iterator[bytes]:
+    """The blocks for an open file; LimitError before one that its limit or disk has no room for."""
+    disk = os.fstatvfs(handle)
+    # What is as small as a key is no matter of the disk.
+    room = max(disk.f_bavail * disk.f_frsize - RESERVE, BLOCK)
+    size = 0
+    for block in blocks:
+        size += len(block)
+        if size > limit:
+            raise LimitError(f"longer than {limit >> 20} MiB")
+        if size > room:
+            raise LimitError(
+                f"the disk has no room for more than {room >> 20} MiB of it:"
+                f" {RESERVE >> 20} MiB stay free"
+            )
+        yield block
+
+
+def _blocks(url: str, silence: float) -> Iterator[bytes]:
+    """What is at `url`, in blocks as they come; OSError where it can't be had."""
     parts = urllib.parse.urlsplit(url)
     login, _mark, host = parts.netloc.rpartition("@")
     # Of any scheme: the addresses are the inventory's own.
@@ -99,10 +151,6 @@ def _blocks(url: str, longest: float, silence: float) -> Iterator[bytes]:
         request.add_unredirected_header(
             "Authorization", "Basic " + base64.b64encode(words).decode("ascii")
         )
-    until = time.monotonic() + longest
     with urllib.request.urlopen(request, timeout=silence) as stream:  # noqa: S310
         # read1: of a server that drips, read() would wait for a whole block.
-        for block in iter(lambda: stream.read1(BLOCK), b""):
-            yield block
-            if time.monotonic() > until:
-                raise OSError(f"not whole after {longest:g} s")
+        yield from iter(lambda: stream.read1(BLOCK), b"")

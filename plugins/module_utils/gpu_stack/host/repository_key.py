@@ -26,6 +26,7 @@ PREFIX = "provision-key."
 PATIENCE = 60.0  # seconds for one call of gpg
 SILENCE = 10.0  # seconds without a byte, of a file of a few kilobytes
 LONGEST = 300.0
+LARGEST = 1 << 20  # bytes
 # Names under which a local repository holds its keys.
 NAMES = ("*.pub", "*keyring.gpg", "*.asc")
 BLOCK = "BEGIN PGP PUBLIC KEY BLOCK"
@@ -138,7 +139,7 @@ def _files(holder: Holder, home: str, words: Words) -> list[str]:
         )
     try:
         with download.surroundings("", holder.ca_bundle):
-            download.to_file(holder.url, path, LONGEST, SILENCE)
+            download.to_file(holder.url, path, LARGEST, LONGEST, SILENCE)
     except download.DownloadError as error:
         reason = apt.bare(str(error))
         raise RefusalError(

@@ -241,11 +241,11 @@ def _fetch(installer: Installer, part: str) -> None:
         directory_entries.remove(part)
         try:
             with download.surroundings("", installer.ca_bundle):
-                download.to_file(installer.url, part)
+                download.to_file(installer.url, part, download.ARCHIVE)
             return
         except download.DownloadError as error:
             reason = apt.bare(str(error))
-            if error.status in FINAL:
+            if error.status in FINAL or isinstance(error, download.LimitError):
                 break
     directory_entries.remove(part)
     raise RefusalError(

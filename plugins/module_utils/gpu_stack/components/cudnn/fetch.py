@@ -115,6 +115,6 @@ def first(urls: list[str], use: Callable[[str], Result]) -> Result:
 def fetch(url: str, path: str) -> None:
     """Downloads `url` to a file; raises OtherFileError on failure."""
     try:
-        download.to_file(url, path, LONGEST)
+        download.to_file(url, path, download.ARCHIVE, LONGEST)
     except download.DownloadError as error:
         raise OtherFileError(str(error)) from error
