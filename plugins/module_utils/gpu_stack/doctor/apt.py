@@ -26,13 +26,23 @@ KEYRINGS = {
     "debian12": "e7f219eab6fe4819cdb5c15b98233dc3420302d9c00883219cd3d896857cf48d",
 }
 
+_KEYRING_FILE = "cuda-keyring_1.1-1_all.deb"
+INSTALL_KEYRING = (
+    "curl -fLO https://developer.download.nvidia.com/compute/cuda/repos/{platform}/x86_64/"
+    + _KEYRING_FILE
+    + " && echo '{sha256}  "
+    + _KEYRING_FILE
+    + "' | sha256sum -c && sudo dpkg -i "
+    + _KEYRING_FILE
+)
+
 CASES = (
     Case(
         "key-missing",
         "apt has no key for one of NVIDIA's repositories",
         ("NVIDIA/nvidia-docker#1631", "NVIDIA/cuda-repo-management#4"),
         "install NVIDIA's keyring package, checked by its hash, and name its key in the entry",
-        ("{keyring}",),
+        (INSTALL_KEYRING,),
         (
             r"NO_PUBKEY (?P<key>A4B469963BF863CC|DDCAE044F796ECB0)",
             r"Missing key EB693B3035CD5710E231E123A4B469963BF863CC",
@@ -45,7 +55,7 @@ CASES = (
         ("NVIDIA/cuda-repo-management#4", "fgci-org/ansible-role-cuda#42"),
         "install NVIDIA's keyring package with the new key 3bf863cc, checked by its hash; the old "
         "one may go",
-        ("{keyring}",),
+        (INSTALL_KEYRING,),
         (r"NO_PUBKEY F60F4B3D7FA2AF80", r"apt-key adv .*7fa2af80\.pub"),
         RUN + " where the lock takes its packages from that repository",
     ),
@@ -167,20 +177,10 @@ CASES = (
 )
 
 
-def keyring(platform: str | None) -> str:
-    """The command that installs NVIDIA's keyring package, checked by its hash where it is known."""
-    file = "cuda-keyring_1.1-1_all.deb"
-    url = "https://developer.download.nvidia.com/compute/cuda/repos/{0}/x86_64/{1}".format(
-        platform or "<platform>", file
-    )
-    return "curl -fLO {0} && echo '{1}  {2}' | sha256sum -c && sudo dpkg -i {2}".format(
-        url, KEYRINGS.get(platform or "", "<sha256>"), file
-    )
-
-
 def _unknown_key(facts: Facts, rotated: bool) -> list[dict[str, Any]]:
     """NVIDIA's entries whose signer apt doesn't know: with the former key, or with none."""
     clues = []
+    platform = facts["distribution"]
     # An entry beside one with the key contradicts it, which is a case of its own.
     trusted = {
         (repository["uri"], repository["suite"])
@@ -207,9 +207,7 @@ def _unknown_key(facts: Facts, rotated: bool) -> list[dict[str, Any]]:
                 "named by " + repository["file"] if repository["named"] else "named by no entry",
                 lack,
             )  # fmt: skip
-            clues.append(
-                clue(evidence, keyring=keyring(facts["distribution"]), file=repository["file"])
-            )
+            clues.append(clue(evidence, platform=platform, sha256=KEYRINGS.get(platform or "")))
     return clues
 
 
@@ -276,7 +274,9 @@ def held_broken(facts: Facts) -> list[dict[str, Any]]:
     if not ((facts["row"] or {}).get("nvidia_driver") or {}).get("packages"):
         return []
     reasons = method_rules.held_elsewhere(facts["found"], [], facts["options"], facts["row"])
-    return [clue(message, package=hint.rpartition("unhold ")[2]) for message, hint in reasons]
+    return [
+        clue(message, package=hint.rpartition("unhold ")[2].split()) for message, hint in reasons
+    ]
 
 
 def dpkg_interrupted(facts: Facts) -> list[dict[str, Any]]:
@@ -315,8 +315,9 @@ def everything_held(facts: Facts) -> list[dict[str, Any]]:
     names = [name for name in facts["held"] if name not in ours]
     if len(names) < MANY_HELD:
         return []
-    some = " ".join(names[:LINES])
-    return [clue("{0} packages are held, {1} among them".format(len(names), some), package=some)]
+    some = names[:LINES]
+    evidence = "{0} packages are held, {1} among them".format(len(names), " ".join(some))
+    return [clue(evidence, package=some)]
 
 
 def _from_nvidia(facts: Facts, clues: list[dict[str, Any]]) -> dict[str, Any]:

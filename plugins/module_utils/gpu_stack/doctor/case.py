@@ -5,7 +5,8 @@ programs that show it. A component's rows are in its `doctor.py`, apt's in docto
 there has, by the same id, the function that finds a case on a host; a case without one can only be
 found in a log. FIXES has what `--fix` does about it.
 
-Words in braces in a cure are filled in with the values found; an unknown one stays as <word>.
+Words in braces in a cure are filled in with the values found, in a command quoted for the shell; an
+unknown one stays as <word>.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ LINES = 5
 WIDTH = 300
 
 
-def clue(evidence: str, **words: str) -> dict[str, Any]:
-    """A clue: the evidence of a case, and the values for the words in its cure."""
+def clue(evidence: str, **words: str | list[str] | None) -> dict[str, Any]:
+    """A clue: the evidence of a case, and the values for the words in its cure.
+
+    In a command a value is one word of the shell's, each of a list is.
+    """
     return {"evidence": evidence, "words": words}
 
 

@@ -9,6 +9,7 @@ and not decided a second time.
 from __future__ import annotations
 
 import re
+import shlex
 
 from ..components import COMPONENTS
 from ..components.tensorflow import rules as tensorflow_rules
@@ -52,6 +53,22 @@ class Words(dict):  # type: ignore[type-arg]  # Python 3.7 has no dict[str, str]
         return "<{0}>".format(key)
 
 
+def printable(text: str) -> str:
+    """One line of a text that somebody else worded: "?" for what a terminal would obey."""
+    return "".join(c if c.isprintable() else "?" for c in text.expandtabs(1))
+
+
+def shell_command(template: str, words: dict[str, list[str]]) -> str:
+    """A case's command with every value as one word, in the template's single quotes or out."""
+    bare = Words({key: " ".join(map(shlex.quote, values)) for key, values in words.items()})
+    # A value may end these quotes; shlex.quote would begin others within.
+    inside = Words({key: " ".join(words[key]).replace("'", "'\"'\"'") for key in words})
+    parts = template.split("'")
+    return "'".join(
+        part.format_map(inside if number % 2 else bare) for number, part in enumerate(parts)
+    )
+
+
 def finding(
     case: Case,
     clues: list[dict[str, Any]],
@@ -59,17 +76,21 @@ def finding(
     fix: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The finding of a case, as the doctor returns it."""
-    words = Words(host=host or "<host>", keyring=apt.keyring(None))
-    for clue in reversed(clues):
-        words.update(clue["words"])
-    evidence = list(dict.fromkeys(CREDENTIALS.sub("***@", clue["evidence"]) for clue in clues))
+    words: dict[str, list[str]] = {}
+    for found in [{"host": host}, *(clue["words"] for clue in reversed(clues))]:
+        for key, value in found.items():
+            if value:
+                values = value if isinstance(value, list) else [value]
+                words[key] = [printable(text) for text in values]
+    said = (printable(CREDENTIALS.sub("***@", clue["evidence"])) for clue in clues)
+    evidence = list(dict.fromkeys(said))
     more = len(evidence) - LINES
     return {
         "id": case.id,
         "title": case.title,
         "evidence": evidence[:LINES] + (["and {0} more".format(more)] if more > 0 else []),
-        "cure": case.cure.format_map(words),
-        "commands": [command.format_map(words) for command in case.commands],
+        "cure": case.cure.format_map(Words({key: " ".join(words[key]) for key in words})),
+        "commands": [shell_command(command, words) for command in case.commands],
         "threads": list(case.threads),
         "fix": fix or {},
     }
@@ -134,7 +155,7 @@ def notes(facts: Facts) -> list[str]:
         tensorflow_rules.conda_first,
     )
     return [
-        "{0}. To do: {1}".format(message, hint)
+        printable("{0}. To do: {1}".format(message, hint))
         for rule in rules
         for message, hint in rule(facts, [], {}, {})
     ]

@@ -12,7 +12,6 @@ from . import rules as tensorflow_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
 
     from ...shapes import Clues, Facts
 
@@ -156,7 +155,7 @@ def _code_clues(
     devices = [gpu.get("device") for gpu in facts["found"]["gpus"]]
     concerned = [device for device in devices if gpu_models.generation(device) in generations]
     # As `provision catalog --gpu` takes it: "10de:2330" of "0x2330".
-    gpu: Any = "10de:" + concerned[0][2:] if concerned else None
+    gpu = "10de:" + concerned[0][2:] if concerned else None
     return [clue(message, gpu=gpu) for message, _hint in reasons]
 
 
