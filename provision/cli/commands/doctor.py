@@ -14,7 +14,8 @@ from provision import doctor, run
 from provision.cli import running
 from provision.cli.console import err, print_json, say
 from provision.cli.run_options import RunRequest, takes_run_options
-from provision.errors import InputError
+from provision.ending import INTERRUPTED
+from provision.errors import HostError, InputError
 from provision.report import terminal
 
 FIX = typer.Option("--fix", help="Do what is safe: no process is ended, nothing rebooted.")
@@ -43,13 +44,14 @@ def ask_doctor(
     quiet = not (request.verbose or options.ask_become_pass) or request.as_json
     steps = ["gpu_doctor_fix=true"] if fix else []
     with_steps = dataclasses.replace(options, extra_vars=[*options.extra_vars, *steps])
-    report = _doctor(project, with_steps, quiet=quiet)
-    before = report[0]["hosts"]
-    if fix and doctor.components(report[0]):
-        _doctor_runs(project, options, report[0], quiet=quiet)
-        report = _doctor(project, options, quiet=quiet)
-        _note_fixed(before, report[0]["hosts"])
-    data, code = report
+    data, code = _doctor(project, with_steps, quiet=quiet)
+    if fix and code != INTERRUPTED and doctor.components(data):
+        before = data["hosts"]
+        cured = _doctor_runs(project, options, data, quiet=quiet)
+        data, code = _doctor(project, options, quiet=quiet)
+        _note_fixed(before, data["hosts"])
+        if not cured and code != INTERRUPTED:
+            code = HostError.exit_code
     if request.as_json:
         print_json(data)
     else:
@@ -65,11 +67,16 @@ def _doctor(project: Path, options: run.Options, *, quiet: bool) -> tuple[dict[s
 
 def _doctor_runs(
     project: Path, options: run.Options, report: Mapping[str, Any], *, quiet: bool
-) -> None:
-    """Runs the playbook for what a run can fix, once per set of components; never reboots."""
+) -> bool:
+    """Runs the playbook for what a run can fix, once per set of components; never reboots.
+
+    Returns whether all of these runs ended well. Raises ProvisionError for one that ended before it
+    reached a host, and Exit after an interrupted one.
+    """
     alike: dict[tuple[str, ...], list[str]] = {}
     for host, names in doctor.components(report).items():
         alike.setdefault(tuple(names), []).append(host)
+    failed = False
     for tags, hosts in alike.items():
         say(f"{', '.join(hosts)}: runs {', '.join(tags)}", err)
         narrowed = dataclasses.replace(
@@ -81,6 +88,14 @@ def _doctor_runs(
         outcome = run.run_playbook(project, narrowed, quiet=quiet)
         if outcome.exit_code and outcome.report is not None:
             terminal.outcome(outcome.report, err)
+        if outcome.exit_code == INTERRUPTED:
+            raise typer.Exit(INTERRUPTED)
+        if outcome.report is None:
+            # Ansible's output stands on the terminal already where it was not kept.
+            log = outcome.log.read_text(encoding="utf-8", errors="replace") if quiet else ""
+            raise running.no_report(outcome, log)
+        failed = failed or outcome.exit_code != 0
+    return not failed
 
 
 def _note_fixed(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

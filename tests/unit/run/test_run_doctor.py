@@ -172,6 +172,12 @@ def test_fix_runs_what_a_run_cures_and_never_reboots(
         dest: "{{ lookup('ansible.builtin.env', 'DOCTOR_ANSWER') }}"
         mode: "0644"
       tags: [tensorflow]
+    - name: Report
+      ansible.builtin.copy:
+        content: '{"format": 1, "mode": "run", "hosts": {"gpu01": {"status": "proven"}}}'
+        dest: "{{ lookup('ansible.builtin.env', 'PROVISION_REPORT_DIR') }}/report.json"
+        mode: "0644"
+      tags: [tensorflow]
 """
     (project / "site.yml").write_text(site)
     (project / "healthy.json").write_text(json.dumps(answer()))
