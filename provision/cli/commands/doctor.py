@@ -99,12 +99,15 @@ def _doctor_runs(
 
 
 def _note_fixed(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Merges issues fixed by runs into `fixed`."""
+    """Merges issues fixed by runs into `fixed`, of hosts that answered after these."""
     for name, host in after.items():
         remaining = {finding["id"] for finding in host["findings"]}
         old = before.get(name) or {"fixed": [], "findings": []}
+        answered = host["status"] not in run.DOCTOR.broken
         host["fixed"] = old["fixed"] + [
-            finding["title"] for finding in old["findings"] if finding["id"] not in remaining
+            finding["title"]
+            for finding in old["findings"]
+            if answered and finding["id"] not in remaining
         ]
 
 

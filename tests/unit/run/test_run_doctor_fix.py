@@ -123,3 +123,25 @@ def test_a_run_without_a_report_is_an_error_with_what_ansible_said(fix: Fix) -> 
         fix()
     assert "what Ansible said" in failure.value.got
     assert failure.value.exit_code == 2
+
+
+def test_a_host_that_is_not_reached_any_more_is_not_called_fixed(fix: Fix) -> None:
+    before = sick("numpy-2", "tensorflow", fixed=["apt works again"])
+    fix.looks = [
+        ({"gpu01": before, "gpu02": before}, 5),
+        ({"gpu01": unreachable(), "gpu02": well()}, 4),
+    ]
+    fix.ends = [(run_report("proven"), 0)]
+    code, output = fix()
+    assert code == 4
+    lost, cured = output.split("gpu02: healthy")
+    assert "  fixed: apt works again\n" in lost
+    assert "NumPy" not in lost
+    assert "  fixed: NumPy is too new\n" in cured
+
+
+def test_a_host_whose_second_look_failed_is_not_called_fixed(fix: Fix) -> None:
+    failed = well() | {"status": "failed", "message": "no Python"}
+    fix.looks = [({"gpu01": sick("numpy-2", "tensorflow")}, 5), ({"gpu01": failed}, 4)]
+    fix.ends = [(run_report("proven"), 0)]
+    assert "fixed:" not in fix()[1]
