@@ -6,7 +6,7 @@ from there, so that a pasted log is judged by the same rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from provision import collection
@@ -31,46 +31,16 @@ def read_log(data: bytes, who: str) -> list[Finding]:
     return findings
 
 
-def lines(finding: Finding, *, fix: bool = True) -> Iterator[str]:
+def lines(finding: Finding, *, fix: bool = True) -> list[str]:
     """A finding's lines: its title, the evidence, the cure, the threads where it was met."""
-    yield f"  {finding['title']} [{finding['id']}]"
-    for line in finding["evidence"]:
-        yield f"    because: {line}"
-    yield f"    cure: {finding['cure']}"
-    for command in finding["commands"]:
-        yield f"      $ {command}"
-    means = finding.get("fix") or {}
-    if fix and means.get("components"):
-        yield f"    --fix: runs {', '.join(means['components'])}"
-    elif fix and means.get("steps"):
-        yield "    --fix: does it"
-    if finding["threads"]:
-        yield f"    known from: {', '.join(finding['threads'])}"
+    text: list[str] = _words().finding(finding, fix)
+    return text
 
 
-def tell(report: Mapping[str, Any], *, fix: bool = True) -> Iterator[str]:
+def tell(report: Mapping[str, Any], *, fix: bool = True) -> list[str]:
     """The lines of the hosts' report; without `fix` no hints at --fix."""
-    for name, host in report["hosts"].items():
-        count = len(host["findings"])
-        states = {"ill": f"{count} finding{'' if count == 1 else 's'}"}
-        states["healthy"] = "healthy, with notes" if host.get("notes") else "healthy"
-        states["differs"] = "no known trouble, and not as locked"
-        label = " (its GPU is simulated)" if host["simulated_gpu"] else ""
-        yield f"{name}: {states.get(host['status'], host['status'])}{label}"
-        if host["message"]:
-            yield f"  {host['message']}"
-        if host["status"] == "unreachable":
-            yield f"    cure: {cures.unreachable(host['message'])}"
-        for title in host["fixed"]:
-            yield f"  fixed: {title}"
-        for finding in host["findings"]:
-            yield from lines(finding, fix=fix)
-        for note in host.get("notes") or []:
-            yield f"  note: {note}"
-        if not host["locked"]:
-            yield "  note: the lock has no row for this host, which is judged without it"
-        if host["differences"]:
-            yield f"  note: {host['differences']} differences from the lock: provision plan"
+    text: list[str] = _words().lines(report, cures.unreachable, fix)
+    return text
 
 
 def components(report: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -80,3 +50,8 @@ def components(report: Mapping[str, Any]) -> dict[str, list[str]]:
         for name, host in report["hosts"].items()
         if host["components"] and host["status"] == "ill"
     }
+
+
+def _words() -> Any:
+    """The collection's own words, so that Ansible alone says the same."""
+    return collection.stack_module("doctor.words")

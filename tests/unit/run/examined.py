@@ -53,6 +53,7 @@ def project(path: Path, module: str, text: str) -> Path:
         "plugin_utils",
         "module_utils/gpu_stack/components",
         "module_utils/gpu_stack/acceptance",
+        "module_utils/gpu_stack/doctor",
         "module_utils/gpu_stack/host",
     ):
         shutil.copytree(PLUGINS / name, inside / "plugins" / name)

@@ -75,7 +75,7 @@ def test_a_host_that_differs_from_its_lock_is_not_called_healthy(project: Path) 
     assert code == 5
     assert output.splitlines() == [
         "gpu01: no known trouble, and not as locked (its GPU is simulated)",
-        "  note: 2 differences from the lock: provision plan",
+        "  note: 2 differences from the lock: see the plan",
     ]
 
 
@@ -100,7 +100,7 @@ def test_a_finding_is_reported_with_its_reason_cure_and_thread(project: Path) ->
         "      $ pip install 'numpy<2'",
         "    --fix: runs tensorflow",
         "    known from: tensorflow/tensorflow#90245",
-        "  note: 3 differences from the lock: provision plan",
+        "  note: 3 differences from the lock: see the plan",
     ]
 
 
@@ -191,10 +191,15 @@ def test_fix_runs_what_a_run_cures_and_never_reboots(
 
 
 def test_plain_ansible_tells_the_same(project: Path) -> None:
-    done = examined.by_ansible(project, "doctor.yml", answer(FINDING))
-    assert done.returncode == 2
-    for line in doctor.lines(FINDING):
-        assert line in done.stdout.splitlines()
+    examined.add_host(project, "gpu02", examined.UNREACHABLE)
+    says = answer(FINDING, differences=3, locked=False, notes=["conda stands first"])
+    _code, output = ask(project, says=says)
+    done = examined.by_ansible(project, "doctor.yml", says)
+    assert done.returncode == 4
+    _, begins, told = done.stdout.partition("\ngpu01: ")
+    assert (begins + told).strip("\n") == output.strip("\n")
+    assert "gpu02: unreachable\n" in output
+    assert "    cure: the host answers, but no ssh server" in output
 
 
 def test_a_project_without_doctor_yml_is_told_to_render(project: Path) -> None:
