@@ -47,6 +47,9 @@ def project(path: Path, module: str, text: str) -> Path:
         (inside / name).mkdir(parents=True)
     for file in (ROOT / "roles" / "gpu_state" / "tasks").glob("doctor*.yml"):
         shutil.copy(file, inside / "roles" / "gpu_state" / "tasks")
+    shutil.copytree(
+        ROOT / "roles" / "gpu_state" / "defaults", inside / "roles" / "gpu_state" / "defaults"
+    )
     for name in (
         "callback",
         "doc_fragments",

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.provision.gpu.plugins.callback.doctor import CallbackModule
 from typer.testing import CliRunner
 
-from provision import cli, doctor
+from provision import cli, collection, doctor
 from tests.unit.run import examined
 
 # The look is a file; the steps of the fix are what the role has.
@@ -144,6 +144,21 @@ def test_nothing_is_fixed_where_a_run_is_at_work(project: Path) -> None:
     assert code == 4
     assert "gpu01: failed" in output
     assert "a run is at work on this host (ada on ctrl1)" in output
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "words"), [(("-e", "gpu_step_timeout=1"), 4, "Timed out"), ((), 5, "")]
+)
+def test_a_fix_that_hangs_is_given_up(
+    project: Path, limit: tuple[str, ...], code: int, words: str
+) -> None:
+    """`dpkg --configure -a` on a dead disk held up all hosts as long as ansible.cfg lets a task."""
+    fix = "- name: Fix\n  ansible.builtin.command: sleep 5\n  changed_when: true\n"
+    role = project / collection.IN_TREE / "roles" / "gpu_state"
+    (role / "tasks" / "doctor_fix.yml").write_text(fix)
+    broken = answer(FINDING, fixes=NO_FIXES | {"dpkg": True}, fixable=True)
+    ended, output = ask(project, "--fix", *limit, says=broken)
+    assert (ended, words in output) == (code, True), output
 
 
 def test_without_fix_nothing_is_done(project: Path) -> None:
