@@ -25,7 +25,8 @@ class Fleet:
     """The hosts that have a wish, in inventory order, and warnings about the inventory.
 
     `facts` has what is known of hosts, `owners` the group or host that sets each host's wish,
-    `absent` the components with `_state: absent`, and `sources` the files of the inventory.
+    `absent` the components with `_state: absent`, each with the group or host that says so, and
+    `sources` the files of the inventory.
     """
 
     hosts: Mapping[str, Wish]
@@ -33,7 +34,7 @@ class Fleet:
     other_hosts: tuple[str, ...] = ()
     facts: Mapping[str, HostFacts] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)
-    absent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    absent: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     sources: Sources = field(default_factory=lambda: Sources(), compare=False, repr=False)
 
     def kinds(self) -> list[tuple[Wish, list[tuple[HostFacts, list[str]]]]]:
@@ -92,16 +93,16 @@ def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = Non
 
 def _absent(
     hosts: Mapping[str, Wish], words: Words, groups: Groups, sources: Sources
-) -> dict[str, tuple[str, ...]]:
-    """Host -> its components with `_state: absent`; a template is not evaluated."""
+) -> dict[str, dict[str, str]]:
+    """Host -> {component with `_state: absent`: owner}; a template is not evaluated."""
     suffix = "_state"
     names = [name for name in words.options if name.endswith(suffix) and groups.says(name)]
-    absent: dict[str, tuple[str, ...]] = {}
+    absent: dict[str, dict[str, str]] = {}
     for host in hosts if names else ():
-        states = {name: groups.said(name, host, sources)[0] for name in names}
-        components = tuple(name.removesuffix(suffix) for name in names if states[name] == "absent")
-        if components:
-            absent[host] = components
+        for name in names:
+            state, owner = groups.said(name, host, sources)
+            if state == "absent":
+                absent.setdefault(host, {})[name.removesuffix(suffix)] = owner
     return absent
 
 

@@ -32,17 +32,17 @@ class Sources:
     texts: Mapping[str, str] = field(default_factory=dict)
     _hits: dict[str, list[tuple[str, int]]] = field(default_factory=dict, repr=False, compare=False)
 
-    def where(self, word: str, *, near: str = "") -> str:
+    def where(self, word: str, *, near: str) -> str:
         """`lab/group_vars/gpu.yml:7` of the line that sets `word`, or "".
 
         `near` is the group or host that sets it: the place is in its own file or its part of an
-        inventory file, never in the file of another. Without `near`, the first line of all.
+        inventory file, never in the file of another. What nobody sets ("") has no place.
         """
+        if not near:
+            return ""
         hits = self._hits.get(word)
         if hits is None:
             hits = self._hits[word] = list(self._search(word))
-        if not near:
-            return _place(hits[0]) if hits else ""
         for name, line in hits:
             if near in _owners(name):
                 return _place((name, line))

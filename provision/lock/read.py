@@ -6,7 +6,7 @@ Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from provision import inputs
@@ -100,7 +100,7 @@ def _check_absent(
 
     A host of unknown platform may be any of the rows': the error is for all of them failing.
     """
-    absent = fleet.absent.get(host, ())
+    absent = fleet.absent.get(host, {})
     if not absent:
         return
     if facts.platform is not None:
@@ -110,13 +110,15 @@ def _check_absent(
         name, lacking = contradictions[0] or ("", [])
         raise InputError(
             f"{name} of {host} does not work without {' and '.join(lacking)}",
-            where=fleet.sources.where(f"{lacking[0]}_state") or host,
+            where=fleet.sources.where(f"{lacking[0]}_state", near=absent[lacking[0]]) or host,
             got=", ".join(f"{component}_state: absent" for component in absent),
             expected=f"{name}_state: absent as well, or {' and '.join(lacking)} present",
         )
 
 
-def _contradiction(stack: Mapping[str, Any], absent: Sequence[str]) -> tuple[str, list[str]] | None:
+def _contradiction(
+    stack: Mapping[str, Any], absent: Collection[str]
+) -> tuple[str, list[str]] | None:
     """(component, absent components that it needs) of the first such component, or None."""
     for name, needs in NEEDS.items():
         lacking = [need for need in needs if need in absent and need in stack]

@@ -215,9 +215,9 @@ def test_serial_in_an_inventory_says_where_it_belongs() -> None:
 
 def test_the_line_is_found() -> None:
     text = "# cuda_profil: no\ngpu:\n  vars:\n    cuda_profil: runtime\n"
-    assert Sources({"lab/hosts.yml": text}).where("cuda_profil") == "lab/hosts.yml:4"
-    assert Sources({"lab/h": "a cuda_hold=no\n"}).where("cuda_hold") == "lab/h:1"
-    assert Sources({"lab/h": "xcuda_hold: no\n"}).where("cuda_hold") == ""
+    assert Sources({"lab/hosts.yml": text}).where("cuda_profil", near="gpu") == "lab/hosts.yml:4"
+    assert Sources({"lab/h": "a cuda_hold=no\n"}).where("cuda_hold", near="a") == "lab/h:1"
+    assert Sources({"lab/h": "xcuda_hold: no\n"}).where("cuda_hold", near="a") == ""
 
 
 def test_the_file_of_the_right_group_comes_first() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import recorded
+from typer.testing import CliRunner
 
-from provision import run
+from provision import cli, run
+from provision import lock as locks
 from provision.cli.projects import read_fleet
 from provision.errors import InputError
 from provision.inventory import Fleet
@@ -71,7 +75,7 @@ def test_the_file_of_a_group_is_not_that_of_a_host_whose_name_begins_like_it() -
     assert sources.where("cuda_hold", near="gpu01") == "lab/host_vars/gpu01.yml:2"
     assert sources.where("cuda_hold", near="gpu") == "lab/group_vars/gpu/main.yml:3"
     assert sources.where("cuda_hold", near="g") == ""
-    assert sources.where("cuda_hold") == "lab/group_vars/gpu01_spares.yml:1"
+    assert sources.where("cuda_hold", near="") == ""
 
 
 def test_a_host_may_have_dots_in_its_name() -> None:
@@ -113,3 +117,45 @@ def test_an_ini_inventory_has_them_too() -> None:
     sources = Sources({"lab/hosts": text})
     lines = {name: sources.where("cuda_hold", near=name) for name in ("a", "ab", "old", "new")}
     assert list(lines.values()) == [f"lab/hosts:{line}" for line in (2, 3, 6, 8)]
+
+
+def test_what_one_host_needs_and_wishes_away_has_its_place_in_its_own_file(tmp_path: Path) -> None:
+    files = {
+        "lab/hosts.yml": "gpu: {hosts: {gpu01: , gpu02: }}\n",
+        "lab/group_vars/gpu.yml": WISH,
+        # The first is as it should be: TensorFlow goes as well.
+        "lab/host_vars/gpu01.yml": "cuda_state: absent\ntensorflow_state: absent\n",
+        "lab/host_vars/gpu02.yml": "---\ncuda_state: absent\n",
+    }
+    declared = fleet(project(tmp_path, files))
+    with pytest.raises(InputError) as caught:
+        locks.check_fits(recorded.lock(), declared, where="lock.yml")
+    assert caught.value.message == "tensorflow of gpu02 does not work without cuda"
+    assert caught.value.where.endswith("lab/host_vars/gpu02.yml:2")
+
+
+def test_what_a_group_wishes_away_has_its_place_in_the_groups_file(tmp_path: Path) -> None:
+    files = {
+        "lab/hosts.yml": "gpu: {hosts: {gpu01: , gpu02: }}\nold: {hosts: {gpu02: }}\n",
+        "lab/group_vars/gpu.yml": WISH,
+        "lab/group_vars/old.yml": "cuda_state: absent\n",
+        "lab/host_vars/gpu01.yml": "cuda_state: present\n",
+    }
+    declared = fleet(project(tmp_path, files))
+    with pytest.raises(InputError) as caught:
+        locks.check_fits(recorded.lock(), declared, where="lock.yml")
+    assert caught.value.where.endswith("lab/group_vars/old.yml:1")
+
+
+def test_a_host_of_unknown_platform_has_it_from_no_file(tmp_path: Path) -> None:
+    """`explain --json` named the file of another host, whose platform is declared."""
+    files = {
+        "lab/hosts.yml": "gpu: {hosts: {gpu01: , gpu02: }}\n",
+        "lab/group_vars/gpu.yml": WISH,
+        "lab/host_vars/gpu01.yml": "gpu_platform: debian11\ngpu_models: [Tesla T4]\n",
+    }
+    project(tmp_path, files)
+    done = CliRunner().invoke(cli.app, ["explain", "gpu02", "-p", str(tmp_path), "--json"])
+    host = json.loads(done.output)
+    assert (host["platform"], host["platform_from"], host["gpus_from"]) == (None, "", "")
+    assert host["wish_from"].endswith("lab/group_vars/gpu.yml:1")
