@@ -32,7 +32,7 @@ def ended(folder: Path, run: Mapping[str, Any]) -> list[str]:
     That is where `gpu_accept` wishes it. What is wrong with a host stands in the run's own report.
     """
     try:
-        report = json.loads(inputs.read(folder / FILE))
+        report = json.loads(inputs.read(folder / FILE, limit=None))
         # Both have the time of this machine, in one format.
         if report["finished"] < run["started"]:
             return []

@@ -81,7 +81,7 @@ def _accepted(project: Path, host: str, lock: Lock) -> tuple[dict[str, Any], str
     path = project / ACCEPTANCE
     again = _command(project, "accept")
     try:
-        data = inputs.read(path)
+        data = inputs.read(path, limit=None)  # of 10,000 hosts it has hundreds of MB
     except (FileNotFoundError, NotADirectoryError):
         raise InputError("there is no acceptance yet", where=str(path), hint=again) from None
     report = loads(data, where=str(path), kind="an acceptance", hint=again)

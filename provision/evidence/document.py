@@ -21,7 +21,10 @@ Evidence = dict[str, Any]
 
 TEXT_OR_NULL = (str, type(None))
 # What is read of an acceptance here. Keys of later versions are kept as they are.
-_CHECK = {"check": str, "state": str, "reason": str, "evidence": [str]}
+_CHECK = {
+    **dict.fromkeys(("check", "state", "reason", "action", "how"), str),
+    "evidence": [str],
+}
 _GPU = {
     "index": int,
     **dict.fromkeys(("uuid", "serial", "name", "pci", "vbios", "part", "slot"), TEXT_OR_NULL),
@@ -37,6 +40,7 @@ ACCEPTANCE = {
     "gpus": [_GPU],
     "driver": TEXT_OR_NULL,
     "simulated": bool,
+    "stand_in": bool,
 }
 DOCUMENT = {
     "format": int,
@@ -46,7 +50,7 @@ DOCUMENT = {
     "simulated": bool,
     "lock": {"digest": str, "stack": str},
     "platform": dict,
-    "versions": dict,
+    "versions": {str: {"locked": str, "found": TEXT_OR_NULL}},
     "run": {
         "name": str,
         "mode": str,
@@ -113,12 +117,14 @@ def _refuse(word: str) -> Any:
 def fault(value: Any, shape: Any, path: str = "") -> str:
     """The first place whose type is not the shape's, as "gpus[1].uuid"; "" without one.
 
-    A shape is a type, several types, a list of one shape, or a mapping of keys that must be there.
+    A shape is a type, several types, a list of one shape, a mapping of keys that must be there, or
+    {str: shape} of any keys.
     """
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             return path or "it"
-        inner = ((f"{path}.{key}".lstrip("."), value.get(key), part) for key, part in shape.items())
+        parts = dict.fromkeys(value, shape[str]) if str in shape else shape
+        inner = ((f"{path}.{key}".lstrip("."), value.get(key), part) for key, part in parts.items())
     elif isinstance(shape, list):
         if not isinstance(value, list):
             return path

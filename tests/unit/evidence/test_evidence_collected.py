@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
-from provision import evidence
+from provision import evidence, inputs
 from provision.errors import InputError
 from tests.collection import ROOT
 from tests.unit.acceptance.machines import machine
@@ -85,6 +85,13 @@ def test_the_bytes_are_canonical_and_read_back(tmp_path: Path) -> None:
     assert evidence.dump(dict(reversed(evidence_document.items()))) == data
     assert evidence.parse(data, where="file") == evidence_document
     assert data.endswith(b"}\n")
+
+
+def test_an_acceptance_of_thousands_of_hosts_is_read_whole(tmp_path: Path) -> None:
+    home = project(tmp_path)
+    file = home / "report" / "acceptance.json"
+    file.write_bytes(b" " * (inputs.MAX_BYTES + 1) + file.read_bytes())
+    assert evidence.collect(home, HOST, PARSED, MOMENT)["host"] == HOST
 
 
 def test_what_is_simulated_is_said(tmp_path: Path) -> None:

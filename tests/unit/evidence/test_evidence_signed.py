@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,10 +131,25 @@ def test_a_file_that_is_no_signature_fails(tmp_path: Path, keys: Path) -> None:
 def test_evidence_of_another_version_is_no_evidence(tmp_path: Path, keys: Path) -> None:
     path = written(tmp_path, keys)
     good = json.loads(path.read_text())
+
+    def without(*place: str | int) -> dict[str, Any]:
+        """The acceptance whose verdict lacks this."""
+        acceptance = copy.deepcopy(good["acceptance"])
+        part = acceptance["verdict"]
+        for step in place[:-1]:
+            part = part[step]
+        del part[place[-1]]
+        return {"acceptance": acceptance}
+
     for change, match in (
         ({"format": 2}, "format known here"),
         ({"lock": "sha256:"}, "`lock` is not as in evidence"),
         ({"acceptance": {"finished": "", "verdict": {}}}, r"acceptance\.verdict\.format"),
+        ({"versions": {"cuda": "11.2"}}, r"`versions\.cuda` is not as in evidence"),
+        ({"versions": {"cuda": {"locked": "11.2", "found": 11}}}, r"`versions\.cuda\.found`"),
+        (without("stand_in"), r"`acceptance\.verdict\.stand_in` is not as in evidence"),
+        (without("checks", 0, "action"), r"`acceptance\.verdict\.checks\[0\]\.action`"),
+        (without("gpus", 1, "checks", 0, "how"), r"\.gpus\[1\]\.checks\[0\]\.how`"),
     ):
         path.write_bytes(evidence.dump(good | change))
         evidence.signature_of(path).write_bytes(evidence.sign(path.read_bytes(), keys / "ada"))

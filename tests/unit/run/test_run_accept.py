@@ -18,7 +18,7 @@ from gpu_stack.acceptance import judge, levels, words
 from gpu_stack.acceptance.teaching import history
 from typer.testing import CliRunner
 
-from provision import acceptance, cli
+from provision import acceptance, cli, inputs
 from provision.cli.commands import accept
 from provision.errors import InputError, MachineError
 from provision.roles.site import SiteOptions
@@ -302,6 +302,10 @@ def test_a_run_says_what_its_acceptance_came_to(project: Path) -> None:
     assert line.startswith("gpu01: degraded: 2 GPUs; checks: ")
     # The file is an earlier run's.
     assert acceptance.ended(folder, {"started": after}) == []
+    # As of more hosts than a file of a person's has.
+    file = folder / acceptance.FILE
+    file.write_bytes(b" " * (inputs.MAX_BYTES + 1) + file.read_bytes())
+    assert acceptance.ended(folder, {"started": before}) == [line]
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", '{"finished": 3, "hosts": {}}', "{"])
