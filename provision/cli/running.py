@@ -81,7 +81,8 @@ def examined(
 
 def no_report(outcome: run.Outcome, log: str) -> ProvisionError:
     """The error for a run that ended before it reached a host; `log` is Ansible's output."""
-    unmatched = re.search(r"--limit matches no host of the inventory: (.*)\. No host", log)
+    words = r"--limit matches no host of the inventory: (.*?)\. No host"
+    unmatched = re.search(words, run.unwrapped(log))
     if unmatched is not None:
         return discover.unmatched_limit(unmatched[1])
     lines = [line for line in log.splitlines() if line.strip()]

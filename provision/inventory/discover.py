@@ -84,7 +84,8 @@ def ask(
     if limit:
         arguments = run.sourced(sources, vault_password_file)
         done = run.ansible(project, ["all", *arguments, "--limit", limit, "--list-hosts"])
-        ignored = re.findall(r"Could not match supplied host pattern, ignoring: (\S+)", done.stderr)
+        words = r"Could not match supplied host pattern, ignoring: (\S+)"
+        ignored = re.findall(words, run.unwrapped(done.stderr))
         if ignored:
             raise unmatched_limit(", ".join(ignored))
         matched = {line.strip() for line in done.stdout.splitlines() if line.startswith("    ")}

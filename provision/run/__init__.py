@@ -7,7 +7,7 @@ callback does. Independent of the generator: any rendered tree will do.
 
 from __future__ import annotations
 
-from provision.run.hosts import ansible, answer, ask, sourced
+from provision.run.hosts import ansible, answer, ask, sourced, unwrapped
 from provision.run.options import Mode, Options, arguments, inventory_sources
 from provision.run.playbook import (
     ACCEPTANCE,
@@ -44,4 +44,5 @@ __all__ = [
     "run_playbook",
     "sourced",
     "train",
+    "unwrapped",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -35,6 +36,11 @@ def ansible(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProce
         )
     except OSError as error:
         raise MachineError.of(error, "Ansible can't be started") from None
+
+
+def unwrapped(text: str) -> str:
+    """Ansible's messages without line breaks: up to 2.18 it breaks them at blanks and hyphens."""
+    return " ".join(re.sub(r"(?<=-)\n(?=\w)", "", text).split())
 
 
 def answer(path: Path) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from provision.inventory import discover
 from provision.inventory.discover import Seen, SeenGpu
 from provision.locallab import gpu as simulated
 from provision.run import hosts
+from tests import collection
 
 CATALOG = load()
 PCI = "/sys/bus/pci/devices"
@@ -289,6 +290,17 @@ def test_real_ansible_on_this_machine(project: Path) -> None:
     assert list(seen) == ["here"]
     assert seen["here"].system
     assert "refused" in failed["gone"]
+
+
+def test_a_mistyped_limit_is_refused_whatever_way_ansible_prints_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest ansible-core breaks its warnings at blanks and hyphens."""
+    monkeypatch.setattr(hosts, "find_program", lambda name: str(collection.OLDEST / name))
+    limit = "gpu01,gpu-node-of-another-inventory.example.org,no_host_of_this_name_at_all"
+    with pytest.raises(InputError, match="no host was touched") as caught:
+        discover.ask(project, [str(project / "lab")], ["gpu01"], catalog=CATALOG, limit=limit)
+    assert caught.value.got.split(", ") == limit.split(",")[1:]
 
 
 # explaining a host

@@ -11,7 +11,8 @@ import pytest
 from stub_tree import Tree, change, plan
 
 from provision.cli.running import no_report
-from provision.run import Options, find_program, run_playbook
+from provision.run import Options, find_program, playbook, run_playbook
+from tests import collection
 
 
 def test_a_converged_host_runs_one_task_and_no_checks(tree: Tree) -> None:
@@ -46,6 +47,19 @@ def test_a_limit_of_which_a_part_matches_nothing_is_refused(tree: Tree, limit: s
     assert error.exit_code == 2
     assert error.got == limit.replace(":", ",").split(",")[1]
     assert tree.report_path.read_bytes() == before
+
+
+def test_the_oldest_ansible_refuses_such_a_limit_in_the_same_words(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It breaks its errors into lines, at blanks and hyphens."""
+    oldest = str(collection.OLDEST / "ansible-playbook")
+    monkeypatch.setattr(playbook, "find_program", lambda: oldest)
+    limit = "gpu01,gpu-node-of-another-inventory.example.org,no_host_of_this_name_at_all"
+    outcome = run_playbook(tree.path, Options(limit=limit))
+    error = no_report(outcome, outcome.log.read_text(encoding="utf-8"))
+    assert error.message.startswith("--limit names what the inventory does not have")
+    assert error.got.split(", ") == limit.split(",")[1:]
 
 
 @pytest.mark.parametrize("limit", ["gpu01", "gpu", "all,!gpu01", "gpu0*", "~gpu\\d+", "gpu[0]"])
