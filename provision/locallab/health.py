@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from provision.errors import InputError
 
 LINKS = 36  # NVML_NVLINK_MAX_LINKS
+GPUS = 16  # SIMULATED_MAXIMUM of the libraries
 TOPOLOGY = ("internal", "single", "multiple", "hostbridge", "node", "system")
 
 

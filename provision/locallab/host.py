@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import socket
 import subprocess
 import tarfile
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from provision.errors import MachineError
+from provision.errors import InputError, MachineError
 from provision.locallab import gpu, image
 from provision.locallab.machine import Podman, Progress
 from provision.locallab.vm.guest import Guest, Virtual
@@ -20,6 +21,7 @@ from provision.locallab.vm.guest import Guest, Virtual
 USER = "lab"
 SSH_PORT = 22
 BOOT_TIMEOUT = 60.0
+DRIVER_VERSION = re.compile(r"\d{1,9}(\.\d{1,9}){0,3}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Shape:
     `driver_version` of the simulated driver; the platform's by default. `volumes` are further
     `podman --volume` values, `arguments` further arguments of `podman create`. With `virtual` the
     hosts are virtual machines: their GPUs are PCI functions without anything behind them.
+    Raises InputError for a driver's version that is none.
     """
 
     platform: str = "debian11"
@@ -42,6 +45,16 @@ class Shape:
     volumes: Sequence[str] = ()
     arguments: Sequence[str] = ()
     virtual: Virtual | None = None
+
+    def __post_init__(self) -> None:
+        version = self.driver_version
+        if version and not DRIVER_VERSION.fullmatch(version):
+            raise InputError(
+                "this is no version of a driver",
+                where="--driver-version",
+                got=version,
+                expected="numbers with dots, as 470.256.02",
+            )
 
     def simulated(self, seed: str) -> gpu.Simulated | None:
         """The GPUs of one host, with UUIDs derived from `seed`; None for a lab without GPUs."""

@@ -13,7 +13,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from provision.errors import InputError, MachineError
 from provision.locallab import identity
-from provision.locallab.machine import Podman, Progress, locked
+from provision.locallab.machine import Podman, Progress, ended, locked
 
 # In seconds: after a week a fresh host would start with too many pending updates.
 MAXIMUM_AGE = 7 * 24 * 3600
@@ -319,7 +318,7 @@ def bootstrap(podman: Podman, name: str, bundle: str, work: Path, target: Target
         str(target.path),
         *row.sources,
     ]
-    done = subprocess.run(argv, capture_output=True, check=False, timeout=BUILD_TIMEOUT)
+    done = ended(argv, timeout=BUILD_TIMEOUT, hint="sudo apt-get install mmdebstrap")
     if done.returncode:
         raise MachineError(
             f"mmdebstrap could not build the {name} image",

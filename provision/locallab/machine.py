@@ -156,6 +156,21 @@ def cache_directory() -> Path:
     return path
 
 
+def ended(
+    argv: Sequence[str], *, timeout: float, hint: str = "", **options: Any
+) -> subprocess.CompletedProcess[Any]:
+    """What a program has ended with, its output captured; `options` are `subprocess.run`'s.
+
+    Raises MachineError where it is not on this machine, with this hint, or does not end in time.
+    """
+    try:
+        return subprocess.run(argv, capture_output=True, check=False, timeout=timeout, **options)
+    except FileNotFoundError as error:
+        raise MachineError(f"{argv[0]} is not on this machine", hint=hint) from error
+    except subprocess.TimeoutExpired as error:
+        raise MachineError(f"{' '.join(argv[:6])} did not end in {timeout:.0f} s") from error
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path`; freed by the kernel if this process is killed."""
@@ -215,21 +230,13 @@ class Podman:
     def _run(
         self, argv: Sequence[str], stdin: bytes | None, timeout: float
     ) -> subprocess.CompletedProcess[bytes]:
-        try:
-            return subprocess.run(
-                argv,
-                input=stdin,
-                stdin=subprocess.DEVNULL if stdin is None else None,
-                capture_output=True,
-                timeout=timeout,
-                check=False,
-            )
-        except FileNotFoundError as error:
-            raise MachineError(
-                f"{argv[0]} is not on this machine", hint="sudo apt-get install podman"
-            ) from error
-        except subprocess.TimeoutExpired as error:
-            raise MachineError(f"{' '.join(argv[:6])} did not end in {timeout:.0f} s") from error
+        return ended(
+            argv,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            timeout=timeout,
+            hint="sudo apt-get install podman",
+        )
 
     def call(self, *arguments: str, stdin: bytes | None = None, timeout: float = 900) -> str:
         """Run podman and return stdout. Raises MachineError with its stderr on failure."""

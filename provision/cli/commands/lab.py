@@ -15,7 +15,7 @@ from provision import locallab, tree, yaml_text
 from provision.cli.console import err, print_json, say
 from provision.cli.options import JsonOption
 from provision.errors import InputError
-from provision.locallab import Virtual
+from provision.locallab import Virtual, health
 from provision.render import example
 
 lab_app = typer.Typer(
@@ -33,7 +33,7 @@ class Machine(str, enum.Enum):
 
 LabName = Annotated[str, typer.Argument(metavar="NAME", help="The lab's name.")]
 HOSTS = typer.Option("--hosts", metavar="N", help="How many.", min=1)
-GPUS = typer.Option("--gpus", metavar="N", help="Simulated GPUs per host.", min=0)
+GPUS = typer.Option("--gpus", metavar="N", help="Simulated GPUs per host.", min=0, max=health.GPUS)
 GPU_NAME = typer.Option("--gpu-name", metavar="NAME", help="Their model.")
 GPU_MEMORY = typer.Option("--gpu-memory", metavar="MIB", help="Per GPU; by default the model's.")
 DRIVER_VERSION = typer.Option(
@@ -115,7 +115,8 @@ def lab_up(
     if output is None:
         sys.stdout.write(data.decode())
     else:
-        tree.write_file(output, data)
+        with tree.writing(output, f"the lab is up; `provision lab down {name}` ends it"):
+            tree.write_file(output, data)
         err.print(f"{output}: written", markup=False)
 
 

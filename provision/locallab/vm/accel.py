@@ -13,7 +13,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from provision.locallab.machine import Progress, locked, sha256_of, write_atomically
+from provision.locallab.machine import Progress, ended, locked, sha256_of, write_atomically
 from provision.locallab.owner import boot
 
 DEVICE = Path("/dev/kvm")
@@ -66,9 +66,7 @@ def find(kernel: Path, cache: Path, progress: Progress, device: Path = DEVICE) -
 
 
 def _version() -> str:
-    done = subprocess.run(
-        ["qemu-system-x86_64", "--version"], capture_output=True, check=False, timeout=60
-    )
+    done = ended(["qemu-system-x86_64", "--version"], timeout=60)
     return done.stdout.decode("utf-8", "replace").splitlines()[0] if done.stdout else ""
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 import tempfile
 from importlib import resources
 from pathlib import Path
 
 from provision.errors import MachineError
 from provision.locallab import gpu
-from provision.locallab.machine import locked
+from provision.locallab.machine import ended, locked
 
 FLAGS = (
     "-std=c99", "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-s",
@@ -45,13 +44,8 @@ def compile_card(cache: Path, model: str) -> Path:
             return library
         with tempfile.TemporaryDirectory(dir=cache) as work:
             Path(work, "card.c").write_bytes(source)
-            try:
-                done = subprocess.run(
-                    ["gcc", *FLAGS, *defines, "-o", "card.so", "card.c"],
-                    cwd=work, capture_output=True, check=False, timeout=120,
-                )  # fmt: skip
-            except FileNotFoundError as error:
-                raise MachineError("gcc is not on this machine", hint=CURE) from error
+            argv = ["gcc", *FLAGS, *defines, "-o", "card.so", "card.c"]
+            done = ended(argv, cwd=work, timeout=120, hint=CURE)
             if done.returncode:
                 raise MachineError(
                     "gcc could not compile card.c",

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -21,7 +20,14 @@ from pathlib import Path
 
 from provision.errors import InputError, MachineError
 from provision.locallab import image
-from provision.locallab.machine import Podman, Progress, locked, sha256_of, write_atomically
+from provision.locallab.machine import (
+    Podman,
+    Progress,
+    ended,
+    locked,
+    sha256_of,
+    write_atomically,
+)
 from provision.locallab.vm.needs import program
 
 SECTOR = 512
@@ -310,10 +316,7 @@ def _followed(root: Path, name: str) -> Path:
 def _run(argv: Sequence[str], stdin: str | None = None) -> None:
     """Runs a program that must succeed. Raises MachineError with its last words."""
     path = program(argv[0]) or argv[0]
-    done = subprocess.run(
-        [path, *argv[1:]],
-        input=stdin, capture_output=True, text=True, check=False, timeout=TIMEOUT,
-    )  # fmt: skip
+    done = ended([path, *argv[1:]], timeout=TIMEOUT, input=stdin, text=True)
     if done.returncode:
         raise MachineError(
             f"{argv[0]} failed while a disk was made",

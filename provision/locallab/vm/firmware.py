@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from provision.errors import MachineError
+from provision.locallab.machine import ended
 from provision.locallab.vm.needs import ENROL_PROGRAM, enrol_program, firmware
 
 # Who enrolled a key, as the firmware's list of keys says it: any GUID will do.
@@ -27,7 +27,7 @@ def create(path: Path, *, secure_boot: bool, enrol: Sequence[Path] = ()) -> None
     argv = [enrol_program() or ENROL_PROGRAM, "--input", str(variables), "--output", str(path)]
     for certificate in enrol:
         argv += ["--add-mok", OWNER, str(certificate)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    done = ended(argv, text=True, timeout=120)
     if done.returncode:
         raise MachineError(
             "the key can't be enrolled in the virtual machine's firmware",
