@@ -126,6 +126,18 @@ def cause(error: BaseException) -> ProvisionError | None:
             got=str(error.strerror),
             hint="is a disk full? TMPDIR names another folder",
         )
+    if error.errno == errno.ENOENT and not where and not _has_working_directory():
+        return MachineError(
+            "the working directory is gone", got=str(error.strerror), hint="cd to one that is there"
+        )
     if error.errno in _INPUT and where:
         return InputError(f"it can't be used: {error.strerror}", where=where)
     return None
+
+
+def _has_working_directory() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True

@@ -33,6 +33,7 @@ KeyOption = Annotated[
         "--key", metavar="FILE", help="Signs: a private SSH key, or KEY.pub of an agent's."
     ),
 ]
+KEY_HINT = "set HOME, or name a key: --key FILE"
 AllowedOption = Annotated[
     Path | None,
     typer.Option(

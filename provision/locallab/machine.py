@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from provision import home
 from provision.errors import MachineError
 
 Progress = Callable[[str], None]
@@ -142,8 +143,7 @@ def refuse(message: str, lacking: Mapping[str, str]) -> None:
 
 def cache_directory() -> Path:
     """The user's cache for labs: base images, downloads, built libraries."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    path = Path(base, "provision", "lab")
+    path = home.cache_directory() / "lab"
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

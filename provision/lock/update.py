@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from provision import inventory
+from provision import home, inventory
 from provision.catalog import Catalog
 from provision.catalog.rows import Archive, PlatformRow
 from provision.errors import UnsatisfiableError
@@ -22,7 +22,7 @@ from provision.lock.own import OWN
 from provision.lock.pin import Twin, check_twin, pinned_choice, unavailable
 from provision.models import Wish
 from provision.resolve import Choice, Stack, resolve_fleet
-from provision.upstream import debian, download, wheels
+from provision.upstream import debian, wheels
 from provision.upstream.mirrors import HELP, Mirrors
 from provision.upstream.nvidia import Reader
 from provision.upstream.packages import Indices
@@ -65,7 +65,7 @@ def make(
     reader = Reader(
         facts,
         where,
-        download.cache_directory(),
+        home.cache_directory(),
         progress=progress,
         locked_hashes=keep.file_hashes(before),
     )
@@ -79,7 +79,7 @@ def make(
                 archive = debian.read(
                     platform,
                     where.keys(keys),
-                    cache=download.cache_directory(),
+                    cache=home.cache_directory(),
                     progress=progress,
                     gone=missing,
                 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from provision import home
 from provision.errors import InputError
 
 Mode = Literal["plan", "apply", "verify"]
@@ -83,7 +84,7 @@ def inventory_sources(tree: Path, inventory: Sequence[str]) -> list[str]:
         return [str(tree / "lab")]
     resolved = []
     for source in sources:
-        path = Path(source).expanduser()
+        path = home.expanded(Path(source))
         # Not in the working directory: perhaps in the project (`-i lab` from anywhere).
         candidates = [path] if path.is_absolute() else [Path.cwd() / path, tree / path]
         existing = [candidate for candidate in candidates if candidate.exists()]

@@ -13,7 +13,7 @@ import http.client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,13 +29,6 @@ LARGEST = 256 << 20
 
 class GoneError(MachineError):
     """The server answered that the file does not exist: trying again is no use."""
-
-
-def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """`$XDG_CACHE_HOME/provision`, by default `~/.cache/provision`."""
-    environment = os.environ if environment is None else environment
-    base = environment.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "provision"
 
 
 def fetch(url: str) -> bytes:

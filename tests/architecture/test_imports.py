@@ -24,6 +24,8 @@ ALLOWED: dict[str, set[str]] = {
     "registry": {"collection"},
     "locales": {"errors"},
     "ending": {"errors"},
+    # Where the user's own files are.
+    "home": {"errors"},
     # The registry names the components whose facts have files of their own.
     "catalog": {"errors", "models", "yaml_text", "registry"},
     # What a host is, is said in the catalog's words: ids of platforms, names of GPUs.
@@ -48,7 +50,7 @@ ALLOWED: dict[str, set[str]] = {
     # The one place beside `cli` that brings the network and the pure parts together.
     "lock.update": {
         *("errors", "models", "catalog", "inventory", "resolve", "lock", "lock.requirements"),
-        *("upstream", "upstream.packages", "upstream.mirrors"),
+        *("upstream", "upstream.packages", "upstream.mirrors", "home"),
     },
     # Which hosts the installed ansible-core can't manage.
     "ansible_core": {"errors", "models", "catalog", "inventory", "lock", "collection"},
@@ -97,9 +99,9 @@ ALLOWED: dict[str, set[str]] = {
     "tree": {"errors", "inputs"},
     # What cures a host that can not be reached stands in the collection, which ends a run with it.
     "report": {"__init__", "errors", "inputs", "registry", "collection"},
-    "run": {"errors", "locales", "report"},
+    "run": {"errors", "home", "locales", "report"},
     "verify": set(),
-    "locallab": {"__init__", "errors"},
+    "locallab": {"__init__", "errors", "home"},
 }
 
 

@@ -24,16 +24,16 @@ from pathlib import Path
 
 import pytest
 
-from provision import catalog
+from provision import catalog, home
 from provision import lock as locks
 from provision.models import Wish
 from provision.resolve import Solver, Stack
-from provision.upstream import download, wheels
+from provision.upstream import wheels
 
 pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 UV = Path(sys.executable).parent / "uv"
-CACHE = download.cache_directory() / "patches"
+CACHE = home.cache_directory() / "patches"
 PYTHONS = CACHE / "pythons"
 CUDA_WHEELS = re.compile(r"(nvidia-|tensorrt)")
 FIT = """

@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
-from provision import bundle, catalog, collection, signing
+from provision import bundle, catalog, collection, home, signing
 from provision.cli import projects
 from provision.cli.console import err, print_json, say, shell_word
 from provision.cli.options import (
+    KEY_HINT,
     AllowedOption,
     IdentityOption,
     JsonOption,
@@ -21,7 +22,6 @@ from provision.cli.options import (
 )
 from provision.errors import InputError
 from provision.render import render
-from provision.upstream import download
 
 FOLDER = "bundle"
 
@@ -127,7 +127,7 @@ def make_bundle(
         )
         if unsigned and "key" in _given(context):
             raise InputError("--key and --unsigned exclude each other")
-        key_file = None if unsigned else key.expanduser()
+        key_file = None if unsigned else home.expanded(key, KEY_HINT)
         target = folder or project / FOLDER
         _make(target, project, wish, sources or [], since, key_file, as_json=as_json)
 
@@ -190,7 +190,7 @@ def _make(
             status.update(text)
 
         given = [*sources, *([since] if since is not None else [])]
-        places, earlier_wheels = bundle.at_hand(given, download.cache_directory(), progress)
+        places, earlier_wheels = bundle.at_hand(given, home.cache_directory(), progress)
         plan = bundle.make(lock, catalog.load(), wish, places, earlier_wheels, progress)
         manifest, written = bundle.write(folder, plan, places, since=earlier, progress=progress)
         data = bundle.dump(manifest)

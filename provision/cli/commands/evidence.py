@@ -12,10 +12,11 @@ from typing import Annotated
 
 import typer
 
-from provision import evidence, inputs, tree
+from provision import evidence, home, inputs, tree
 from provision.cli import projects
 from provision.cli.console import err, print_json, say
 from provision.cli.options import (
+    KEY_HINT,
     AllowedOption,
     IdentityOption,
     JsonOption,
@@ -65,7 +66,7 @@ def give_evidence(
     elif compare is not None:
         _compare(*compare, allowed_signers, identity, as_json=as_json)
     else:
-        _write(host, project, key.expanduser(), output, as_json=as_json)
+        _write(host, project, home.expanded(key, KEY_HINT), output, as_json=as_json)
 
 
 def _needed(allowed_signers: Path | None) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from provision import locallab, tree, yaml_text
+from provision import home, locallab, tree, yaml_text
 from provision.cli.console import err, print_json, say
 from provision.cli.options import JsonOption
 from provision.errors import InputError
@@ -63,12 +62,7 @@ CURE = typer.Option("--cure", help="Take back first what was set before.")
 
 def _labs_directory() -> Path:
     """`$XDG_STATE_HOME/provision/labs`: keys and known hosts of running labs."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    return (
-        (Path(base) if base.startswith("/") else Path.home() / ".local" / "state")
-        / "provision"
-        / "labs"
-    )
+    return home.state_directory() / "labs"
 
 
 @lab_app.command("up")

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from provision import collection, run
+from provision import collection, home, run
 from provision.cli import running
 from provision.cli.console import err, print_json, say, shell_word
 from provision.cli.run_options import RunRequest, takes_run_options
@@ -91,7 +91,7 @@ def train(
     wanted = {
         "gpu_train_hosts": hosts or None,
         "gpu_train_arguments": arguments or None,
-        "gpu_train_script": None if script is None else str(script.expanduser().absolute()),
+        "gpu_train_script": None if script is None else str(home.expanded(script).absolute()),
         "gpu_train_job": job,
         "gpu_train_port": port,
         "gpu_train_communication": communication and communication.value,

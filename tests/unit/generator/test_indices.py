@@ -485,12 +485,6 @@ def test_uv_that_finds_no_index_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         )
 
 
-def test_the_cache_is_where_xdg_says(tmp_path: Path) -> None:
-    assert download.cache_directory({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "provision"
-    assert download.cache_directory({}) == Path.home() / ".cache" / "provision"
-    assert download.cache_directory({"XDG_CACHE_HOME": "relative"}).is_absolute()
-
-
 @pytest.mark.parametrize(
     ("environment", "hosts"),
     [
