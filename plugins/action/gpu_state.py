@@ -29,6 +29,7 @@ from ansible.module_utils import basic
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import become_loader, connection_loader, lookup_loader, shell_loader
+from ansible.utils.path import unfrackpath
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.host import digests
 from ansible_collections.provision.gpu.plugins.module_utils.piped_look import WANTED
 from ansible_collections.provision.gpu.plugins.plugin_utils import (
@@ -285,7 +286,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             path = plain(self._templar.template(task_vars["cudnn_controller_file"]))
         except AnsibleUndefinedVariable:  # the role reports it, where it needs the archive
             return ""
-        return "" if not path or os.access(os.path.expanduser(str(path)), os.R_OK) else str(path)
+        # As `cudnn_archive` reads it, with the controller's variables written out.
+        there = path and os.access(unfrackpath(str(path), follow=False), os.R_OK)
+        return "" if there or not path else str(path)
 
     def _piped(self, parameters: dict[str, Any], task_vars: dict[str, Any]) -> Any:
         """The answer of the piped look; None where this connection can't pipe it."""

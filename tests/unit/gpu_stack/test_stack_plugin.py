@@ -378,19 +378,21 @@ def test_the_ordinary_look_ships_what_it_imports_and_nothing_of_the_doctor() -> 
     assert len(program) > len(script({}, False)) + 10_000
 
 
-@pytest.mark.parametrize("given", ["missing", "there", "host", "none"])
+@pytest.mark.parametrize("given", ["missing", "there", "variable", "host", "none"])
 def test_an_absent_archive_of_the_controller_blocks_before_anything_is_touched(
-    tmp_path: Path, given: str
+    tmp_path: Path, given: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = tmp_path / "cudnn.tgz"
-    if given == "there":
+    if given in ("there", "variable"):
         archive.write_bytes(b"x")
-    variables = [] if given == "none" else ["-e", f"cudnn_controller_file={archive}"]
+    monkeypatch.setenv("ARCHIVES", str(tmp_path))
+    path = "$ARCHIVES/cudnn.tgz" if given == "variable" else archive
+    variables = [] if given == "none" else ["-e", f"cudnn_controller_file={path}"]
     if given == "host":
         variables += ["-e", "cudnn_host_file=/srv/cudnn.tgz"]
     plan, _ = run(tmp_path, "--check", *variables)
     named = [blocker for blocker in plan["blockers"] if blocker["id"] == "cudnn-archive"]
-    assert [str(archive) in reason["message"] for reason in named] == (
+    assert [str(path) in reason["message"] for reason in named] == (
         [True] if given == "missing" else []
     )
 
