@@ -23,6 +23,8 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.results import json_
 SECRET = re.compile(r"[0-9a-f]{64}")
 # Seconds: of one question for news, and between questions where a host does not answer.
 WAIT, AGAIN = 5.0, 5.0
+# Seconds in which a task has written a secret that it has begun.
+WRITTEN = 5.0
 # Questions without an answer after which a host counts as out of reach.
 PATIENCE = 12
 # Bytes of the output before now that are shown to who comes back.
@@ -206,26 +208,37 @@ def _folder(task_vars: dict[str, Any], job: str) -> Path:
     return folder
 
 
+def _written(path: Path) -> str:
+    """The text of a secret, which another worker's task may be writing just now."""
+    end = time.monotonic() + WRITTEN
+    while True:
+        text = path.read_text("utf-8", "replace").strip()
+        if SECRET.fullmatch(text) or time.monotonic() >= end:
+            return text
+        time.sleep(0.05)
+
+
 def _secret(folder: Path) -> str:
     """The job's secret: made by the first worker's task that asks, and read by the others.
 
     No variable of Ansible's holds it: those are shown with -v.
     """
     path = folder / "secret"
-    fresh = folder / f".secret.{os.getpid()}"
-    fresh.write_text("")
-    fresh.chmod(0o600)
-    with fresh.open("w") as stream:
-        stream.write(os.urandom(32).hex())
-        stream.flush()
-        os.fsync(stream.fileno())
     try:
-        os.link(fresh, path)
+        # Not a link to a file that is written before: not every file system has hard links.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        pass
-    finally:
-        fresh.unlink()
-    secret = path.read_text("utf-8", "replace").strip()
+        secret = _written(path)
+    else:
+        secret = os.urandom(32).hex()
+        try:
+            with os.fdopen(descriptor, "w") as stream:
+                stream.write(secret)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError:
+            path.unlink()
+            raise
     if SECRET.fullmatch(secret) is None:
         # Anybody could sign with an empty one.
         raise AnsibleActionFail(

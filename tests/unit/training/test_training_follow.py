@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -125,11 +129,52 @@ def test_a_worker_gets_the_environment_of_which_the_plan_has_the_names(
         made._of_start(known, {**plan, "token": "t"}, "look", 0)
 
 
-def test_a_jobs_secret_is_made_once_and_never_an_empty_one(tmp_path: Path) -> None:
+def test_a_jobs_secret_is_made_once_and_never_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret = action._secret(tmp_path)
     assert (len(secret), action._secret(tmp_path)) == (64, secret)
     assert [path.name for path in tmp_path.iterdir()] == ["secret"]
     # A power cut may keep a file's name and lose what was in it.
     (tmp_path / "secret").write_text("")
+    monkeypatch.setattr(action, "WRITTEN", 0.0)
     with pytest.raises(AnsibleActionFail, match=r"is no secret .* remove it, and start"):
         action._secret(tmp_path)
+
+
+def test_a_file_system_without_hard_links_keeps_a_jobs_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", link)
+    secret = action._secret(tmp_path)
+    assert action._secret(tmp_path) == secret
+    assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
+
+
+def test_workers_who_ask_at_once_have_one_secret(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        assert len(set(pool.map(action._secret, [tmp_path] * 64))) == 1
+
+
+def test_a_secret_that_another_task_is_writing_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret"
+    path.touch()
+    monkeypatch.setattr(action.time, "sleep", lambda _: path.write_text("ab" * 32))
+    assert action._secret(tmp_path) == "ab" * 32
+
+
+def test_a_secret_that_cannot_be_written_whole_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        action._secret(tmp_path)
+    assert not list(tmp_path.iterdir())
