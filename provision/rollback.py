@@ -138,7 +138,7 @@ def choose(host: str, receipts: Sequence[Receipt], to: str | None) -> Receipt:
         )
     if to is None:
         return former[0]
-    if to.isdigit() and len(to) < 4:
+    if to.isascii() and to.isdigit() and len(to) < 4:
         if 1 <= int(to) <= len(former):
             return former[int(to) - 1]
         raise InputError(

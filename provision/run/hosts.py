@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,15 @@ def answer(path: Path) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
+@contextlib.contextmanager
+def limited(hosts: Sequence[str]) -> Iterator[str]:
+    """Ansible's --limit to these hosts, by a file: one argument has no room for thousands."""
+    with tempfile.TemporaryDirectory(prefix="provision-") as folder:
+        names = Path(folder) / "hosts"
+        names.write_text("".join(f"{host}\n" for host in hosts), encoding="utf-8")
+        yield f"@{names}"
+
+
 def ask(
     project: Path,
     sources: Sequence[str],
@@ -65,11 +75,9 @@ def ask(
 
     Without become, so that no password is needed. Raises as `ansible`.
     """
-    with tempfile.TemporaryDirectory(prefix="provision-") as folder:
-        names = Path(folder) / "hosts"
-        names.write_text("".join(f"{host}\n" for host in hosts), encoding="utf-8")
+    with limited(hosts) as limit, tempfile.TemporaryDirectory(prefix="provision-") as folder:
         answers = Path(folder) / "answers"
-        command = ["all", *sourced(sources, vault_password_file), "--limit", f"@{names}"]
+        command = ["all", *sourced(sources, vault_password_file), "--limit", limit]
         command += ["--tree", str(answers), "-m", "ansible.builtin.raw", "-a", script]
         command += ["-e", "ansible_become=false"]
         done = ansible(project, command + (["--forks", str(forks)] if forks else []))

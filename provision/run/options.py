@@ -18,10 +18,12 @@ class Options:
     """Options of `ansible-playbook` under its own names, and our `deep`.
 
     `inventory`: the tree's `lab` by default. Relative paths start at the working directory.
+    `hosts`: these alone, however many, whatever `limit` says.
     """
 
     inventory: Sequence[str] = ()
     limit: str | None = None
+    hosts: Sequence[str] = ()
     tags: Sequence[str] = ()
     skip_tags: Sequence[str] = ()
     extra_vars: Sequence[str] = ()

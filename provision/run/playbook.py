@@ -13,7 +13,7 @@ from typing import Any
 
 from provision.errors import DriftError, HostError, InputError, MachineError, ProvisionError
 from provision.report import Report, exit_code, load
-from provision.run.hosts import answer
+from provision.run.hosts import answer, limited
 from provision.run.options import Mode, Options, arguments, inventory_sources
 from provision.run.process import Event, ignore_event, supervise
 from provision.run.programs import environment, find_program
@@ -50,13 +50,16 @@ def run_playbook(
     on hosts raise nothing: they are in the outcome. Ctrl-C is passed on to Ansible, which is waited
     for; the outcome then has exit code 130, and further Ctrl-Cs are ignored.
     """
-    tree = tree.resolve()
+    tree, options = tree.resolve(), options or Options()
     missing = "is not a rendered project: there is no site.yml"
-    argv = command(tree, "site.yml", missing, options or Options(), mode)
-    folder = run_folder(tree / "report", mode)
-    log = folder / "ansible.log"
-    env = {**environment(tree), "PROVISION_REPORT_DIR": str(folder)}
-    with log.open("wb") as stream:
+    with contextlib.ExitStack() as stack:
+        if options.hosts:
+            options = replace(options, limit=stack.enter_context(limited(options.hosts)))
+        argv = command(tree, "site.yml", missing, options, mode)
+        folder = run_folder(tree / "report", mode)
+        log = folder / "ansible.log"
+        env = {**environment(tree), "PROVISION_REPORT_DIR": str(folder)}
+        stream = stack.enter_context(log.open("wb"))
         ended, interrupted = supervise(
             argv,
             env,

@@ -81,7 +81,7 @@ def _doctor_runs(
         say(f"{', '.join(hosts)}: runs {', '.join(tags)}", err)
         narrowed = dataclasses.replace(
             options,
-            limit=",".join(hosts),
+            hosts=hosts,
             tags=tags,
             extra_args=("-e", "nvidia_driver_reboot=false"),
         )

@@ -66,7 +66,7 @@ def go_back(
         say(f"{', '.join(chosen)}: back to {target.short} of {target.written}: {target.words}")
     variables = json.dumps(rollback.variables(former, target, folder))
     of_chosen = dataclasses.replace(
-        options, limit=",".join(chosen), extra_vars=[*options.extra_vars, variables]
+        options, hosts=chosen, extra_vars=[*options.extra_vars, variables]
     )
     code = 0
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -66,6 +67,18 @@ def test_the_oldest_ansible_refuses_such_a_limit_in_the_same_words(
 def test_a_limit_that_matches_is_taken(tree: Tree, limit: str) -> None:
     tree.answers("gpu01", plan())
     assert run_playbook(tree.path, Options(limit=limit)).ansible_exit != 5
+
+
+def test_more_hosts_are_named_than_an_argument_has_room_for(tree: Tree) -> None:
+    """`provision rollback` of a large fleet said that Ansible is not installed."""
+    hosts = [f"gpu-node-{number:05}.a-long-name-of-a-cluster.example.org" for number in range(3000)]
+    (tree.path / "lab" / "more.yml").write_text(
+        json.dumps({"more": {"hosts": dict.fromkeys(hosts)}})
+    )
+    tree.answers("gpu01", plan())
+    outcome = run_playbook(tree.path, Options(hosts=["gpu01", *hosts[:-1]], limit="gpu"))
+    assert outcome.exit_code == 0
+    assert list(tree.report()["hosts"]) == ["gpu01"]
 
 
 def test_a_changed_host_is_timed_by_component_and_judged_by_the_checks(tree: Tree) -> None:

@@ -94,6 +94,7 @@ def test_the_state_to_go_back_to(to: str | None, digest: str) -> None:
         ),
         ([NEW, receipt("sha256:" + "a" * 64, "")], "aaa", "no earlier receipt of this host"),
         ([NEW, OLD], "000000", "no earlier receipt of this host names such a lock"),
+        ([NEW, OLD], "\u00b2", "no earlier receipt of this host names such a lock"),
     ],
 )
 def test_a_state_that_is_not_there_is_refused(
@@ -175,7 +176,7 @@ def test_the_former_lock_is_applied_by_one_run(back: Any, tmp_path: Path) -> Non
     done = back("gpu01", "gpu02")
     assert done.exit_code == 0, (done.output, done.exception)
     ((options, arguments),) = back.ran
-    assert options.limit == "gpu01,gpu02"
+    assert options.hosts == ["gpu01", "gpu02"]
     assert arguments["former"] is True
     variables = json.loads(options.extra_vars[-1])
     assert variables["gpu_stacks"] == str(folder)

@@ -176,7 +176,7 @@ def test_fix_runs_what_a_run_cures_and_never_reboots(
   tasks:
     - name: Cure
       ansible.builtin.copy:
-        content: "{{ nvidia_driver_reboot }} {{ ansible_run_tags }} {{ ansible_limit }}"
+        content: "{{ nvidia_driver_reboot }} {{ ansible_run_tags }} {{ ansible_play_hosts_all[0] }}"
         dest: "{{ playbook_dir }}/cured"
         mode: "0644"
       when: gpu_stack is defined
