@@ -14,8 +14,9 @@ from provision import catalog, collection
 from provision.catalog.rows import PlatformRow
 from provision.errors import InputError
 from provision.inventory import Fleet
-from provision.lock import Lock, names
+from provision.lock import Lock
 from provision.models import plain
+from provision.resolve.words import shortened
 
 
 @functools.cache
@@ -44,7 +45,7 @@ def check_manages(core: str, lock: Lock, fleet: Fleet, *, where: str) -> None:
             newest = platforms[0]
             raise InputError(
                 f"the installed ansible-core can't manage {newest.title}, which has Python "
-                f"{newest.python}: {names(hosts)}",
+                f"{newest.python}: {shortened(hosts)}",
                 where=where,
                 got=f"ansible-core {core}",
                 expected=f"ansible-core {releases().newest_for(newest.python)} or older",

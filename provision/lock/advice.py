@@ -15,8 +15,9 @@ from packaging.version import Version
 
 from provision.catalog import Catalog
 from provision.inventory import Fleet
-from provision.lock.model import names, stacks_of, wheels
+from provision.lock.model import stacks_of, wheels
 from provision.resolve import Choice, Stack, explain
+from provision.resolve.words import shortened
 
 # nvidia-cublas-cu12, cupy-cuda12x, jax-cuda12-plugin
 _CUDA_IN_NAME = re.compile(r"-cu(?:da)?(1[0-9])x?(?:-|$)")
@@ -34,7 +35,7 @@ def assumed(catalog: Catalog, fleet: Fleet) -> list[str]:
                 titles = dict.fromkeys(row.choice.platform.title for row in rows)
                 hosts_by_titles.setdefault(" or ".join(titles), []).extend(hosts)
     return [
-        f"the system of {names(hosts)} is not known; this lock is for them if it is {titles}. "
+        f"the system of {shortened(hosts)} is not known; this lock is for them if it is {titles}. "
         "`provision discover` asks them, or write gpu_platform; then `provision lock` again"
         for titles, hosts in hosts_by_titles.items()
     ]
@@ -77,8 +78,9 @@ def _unfit_wheels(catalog: Catalog, stack: Stack, requirements: str) -> Iterable
         unfit = [name for name in majors if majors[name] == major]
         unfit = unfit or [name for name in locked if _RUNTIME.fullmatch(name)]
         yield (
-            f"{names(unfit)} (by packages: [{', '.join(stack.packages)}]) are for CUDA {major}, "
-            f"which needs driver {minimum} or newer, and the driver is {stack.driver.version}: "
-            "what uses them finds no GPU. Wish for a newer driver (driver_branch), for versions of "
+            f"{shortened(unfit)} (by packages: [{', '.join(stack.packages)}]) are for CUDA "
+            f"{major}, which needs driver {minimum} or newer, and the driver is "
+            f"{stack.driver.version}: what uses them finds no GPU. Wish for a newer driver "
+            "(driver_branch), for versions of "
             f"these packages that are made for CUDA {stack.cuda.release}, or do without them"
         )

@@ -15,6 +15,7 @@ from provision.inventory import Fleet
 from provision.lock.model import Lock, hosts_of, names_of, wheels
 from provision.models import plain
 from provision.registry import LOCKED
+from provision.resolve.words import shortened
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,4 @@ def lines(changes: Sequence[Change]) -> list[str]:
 
 
 def _hosts(hosts: Sequence[str]) -> str:
-    if not hosts:
-        return "no host any more"
-    return ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
+    return shortened(hosts) or "no host any more"

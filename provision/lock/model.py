@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,9 +123,3 @@ def digest_of(rows: Any, stacks: Any, details: Any) -> str:
         ensure_ascii=True,
     )
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
-
-
-def names(hosts: Iterable[str]) -> str:
-    """ "gpu01, gpu02, gpu03 and 9 more"."""
-    every = list(hosts)
-    return ", ".join(every[:3]) + (f" and {len(every) - 3} more" if len(every) > 3 else "")

@@ -154,8 +154,8 @@ def _cudnn_of(facts: Catalog, choice: Choice, twin: Twin) -> dict[str, str] | No
 def _check_packages(twin: Twin, indices: Indices, pin: Choice, available_choice: Choice) -> None:
     """UnsatisfiableError where an index lacks a package of the stack at the host's version.
 
-    The indices can't name the packages of a driver that has left them: those of `near`, a choice
-    with a driver that they have, are checked instead.
+    The packages of both choices are checked: the indices can't name those of a driver that has left
+    them, as `pin`'s may have, and `available_choice` has a driver that they have.
     """
     available = {(package.name, package.version) for package in indices.packages}
     driver = pin.stack.driver

@@ -14,9 +14,10 @@ from provision.catalog import load
 from provision.errors import InputError
 from provision.inventory import Fleet
 from provision.lock import shape
-from provision.lock.model import FORMAT, Lock, digest_of, names
+from provision.lock.model import FORMAT, Lock, digest_of
 from provision.models import HostFacts, plain
 from provision.registry import NEEDS
+from provision.resolve.words import shortened
 
 ANEW = "`provision lock --upgrade` makes it anew"
 
@@ -66,7 +67,7 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
         if not rows:
             raise _not_locked(
                 "the lock has no row for the gpu_stack of "
-                + names(host for _, hosts in kinds for host in hosts),
+                + shortened(host for _, hosts in kinds for host in hosts),
                 where=where,
                 got=json.dumps(plain(wish.literal)),
                 expected=" or ".join(json.dumps(row["wish"]) for row in lock.slim["rows"]),
@@ -76,7 +77,7 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
             platforms = [row["platform"] for row in rows]
             if facts.platform is not None and _platform(facts.platform) not in platforms:
                 raise _not_locked(
-                    f"the lock has no row for the platform of {names(hosts)}",
+                    f"the lock has no row for the platform of {shortened(hosts)}",
                     where=where,
                     got=facts.platform,
                     expected=" or ".join(" ".join(platform.values()) for platform in platforms),
@@ -84,7 +85,7 @@ def check_fits(lock: Lock, fleet: Fleet, *, where: str) -> None:
             missing = [model for model in facts.models if model not in models]
             if missing:
                 raise _not_locked(
-                    f"the lock doesn't know the gpu_models of {names(hosts)}",
+                    f"the lock doesn't know the gpu_models of {shortened(hosts)}",
                     where=where,
                     got=", ".join(missing),
                     expected=", ".join(models) or "none",

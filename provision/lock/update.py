@@ -22,6 +22,7 @@ from provision.lock.own import OWN
 from provision.lock.pin import Twin, check_twin, pinned_choice, unavailable
 from provision.models import Wish
 from provision.resolve import Choice, Stack, resolve_fleet
+from provision.resolve.words import shortened
 from provision.upstream import debian, wheels
 from provision.upstream.mirrors import HELP, Mirrors
 from provision.upstream.nvidia import Reader
@@ -259,8 +260,7 @@ def _newer(
                 moved[f"{name} {package['version']} (there is {newer['version']})"] = None
     if not moved:
         return []
-    more = f" and {len(moved) - 3} more" if len(moved) > 3 else ""
-    return [f"kept: {', '.join(list(moved)[:3])}{more}; `provision lock --upgrade` moves them"]
+    return [f"kept: {shortened(moved)}; `provision lock --upgrade` moves them"]
 
 
 def _absent(pins: Mapping[str, str], stack: Stack) -> list[str]:

@@ -15,7 +15,7 @@ from provision.resolve.beside import refuse_twice, side_by_side
 from provision.resolve.refusal import installable, refusal
 from provision.resolve.solver import Solver, solver_of
 from provision.resolve.stack import Choice, Stack, same
-from provision.resolve.words import literal, names_of
+from provision.resolve.words import literal, shortened
 
 
 def resolve_fleet(catalog: Catalog, fleet: Fleet) -> list[Choice]:
@@ -112,7 +112,7 @@ def _choices(
         choices += _choices_here(solver, wish, platforms[name], of_platform)
     if not choices:
         hosts = [host for _, names in kinds for host in names]
-        raise refusal(solver, wish, where=f"gpu_stack of {names_of(hosts)}")
+        raise refusal(solver, wish, where=f"gpu_stack of {shortened(hosts)}")
     return choices
 
 
@@ -131,7 +131,7 @@ def _platforms_for(
     solver: Solver, wish: Wish, facts: HostFacts, gpus: Sequence[Gpu], hosts: Sequence[str]
 ) -> list[str]:
     """The ids of the platforms on which one kind of host can have its wish; at least one."""
-    owner = f"gpu_stack of {names_of(hosts)}"
+    owner = f"gpu_stack of {shortened(hosts)}"
     if facts.platform is None and facts.system:
         raise UnsatisfiableError(
             f"nothing is known of {facts.system}",
@@ -203,7 +203,7 @@ def _choices_here(
         if stack is not None and beside is not None and not stack.missing:
             by_generations[generations] = (stack, beside)
         elif slot.platform_known:
-            owner = f"gpu_stack of {names_of(slot.hosts)}"
+            owner = f"gpu_stack of {shortened(slot.hosts)}"
             raise _refused(solver, wish, stack, platform, tuple(slot.gpus), owner)
     if not by_generations:
         return []

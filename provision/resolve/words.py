@@ -75,10 +75,10 @@ def unique(values: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(values))
 
 
-def names_of(hosts: Sequence[str]) -> str:
+def shortened(names: Iterable[str]) -> str:
     """ "gpu01, gpu02, gpu03 and 9 more"."""
-    shown = ", ".join(hosts[:3])
-    return shown + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
+    every = list(names)
+    return ", ".join(every[:3]) + (f" and {len(every) - 3} more" if len(every) > 3 else "")
 
 
 def literal(wish: Wish) -> str:

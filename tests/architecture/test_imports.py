@@ -53,7 +53,9 @@ ALLOWED: dict[str, set[str]] = {
         *("upstream", "upstream.packages", "upstream.mirrors", "home"),
     },
     # Which hosts the installed ansible-core can't manage.
-    "ansible_core": {"errors", "models", "catalog", "inventory", "lock", "collection"},
+    "ansible_core": {
+        *("errors", "models", "catalog", "inventory", "resolve", "lock", "collection"),
+    },
     # What a lock is made of, from the network or a mirror.
     "upstream": {
         *("__init__", "errors", "catalog"),
