@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
+from provision import collection
 from provision.report import xunit
 from provision.report.reading import Problem, clean
 
 SIMULATED = "The GPUs of this host are simulated: nothing here says anything of a real one."
 SKIPPED = ("measured", "not applicable")
-BLAMED = ("degraded", "failed")
 # Returns the findings of a verdict that are degraded or failed, each with its `subject` and `how`.
 Blamed = Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]]
 
@@ -52,7 +52,7 @@ def _check(suite: ElementTree.Element, subject: str, check: Mapping[str, Any], f
     state = check["state"]
     if state in SKIPPED:
         xunit.add(case, "skipped", state, [Problem("", f"{state}: {clean(check['reason'])}")])
-    elif state in BLAMED:
+    elif state in collection.stack_module("acceptance.findings").BLAMED:
         # In the order of the checks.
         fault = next(faults)
         title, how = clean(fault["subject"]), clean(fault["how"])

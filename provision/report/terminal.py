@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from provision.report import Report, cures, failed_checks
-from provision.report.reading import userland_note
+from provision.report.reading import matches, userland_note
 
 STYLES = {
     "proven": "bold green",
@@ -174,8 +174,7 @@ def _version(version: Any, locked: Any, *, absent: bool = False) -> Text:
         return Text("absent" if version is None else f"{version}, not wished", "dim")
     if version is None:
         return Text(f"none, not {locked}" if locked else "", "yellow" if locked else "")
-    # cuDNN reports three of its four numbers.
-    if locked is None or version == locked or str(locked).startswith(f"{version}."):
+    if matches(version, locked):
         return Text(str(version))
     return Text(f"{version}, not {locked}", "yellow")
 

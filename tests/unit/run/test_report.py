@@ -196,6 +196,11 @@ def test_a_version_that_is_not_the_locks_is_marked() -> None:
     made = report(gpu01=host("drift", found={"nvidia_driver": "535.309.01"}))
     assert "535.309.01, not 470.256.02" in shown(terminal.outcome, made)
     assert "none, not 8.1.0.77" in shown(terminal.outcome, made)
+    # As the page judges it: a CUDA of any patch is not the locked one, a longer version may be.
+    made = report(gpu01=host("drift", found={"cuda": "11.2"}, wanted={"cuda": "11.2.2"}))
+    assert "11.2, not 11.2.2" in shown(terminal.outcome, made)
+    made = report(gpu01=host("drift", found={"cudnn": "8.1.0.77"}, wanted={"cudnn": "8.1.0"}))
+    assert "not 8.1.0" not in shown(terminal.outcome, made)
 
 
 def test_a_component_that_is_wished_away_is_no_lack() -> None:
