@@ -56,13 +56,24 @@ def training(
     """
     file = PurePath(script).name
     if not 1 <= workers <= MAX_WORKERS:
-        raise InputError("--workers", got=str(workers), expected=f"1 to {MAX_WORKERS}")
+        raise InputError(
+            "no number of workers",
+            where="--workers",
+            got=str(workers),
+            expected=f"1 to {MAX_WORKERS}",
+        )
     if gpus < 1:
-        raise InputError("--gpus", got=str(gpus), expected="1 or more, of one host, per worker")
+        raise InputError(
+            "no number of GPUs",
+            where="--gpus",
+            got=str(gpus),
+            expected="1 or more, of one host, per worker",
+        )
     fault = image_fault(image) if image else "no image is named"
     if fault is not None:
         raise InputError(
-            f"--image: {fault}",
+            fault,
+            where="--image",
             expected="NAME@sha256:<64 hex digits>",
             hint="`docker push` says the digest of the image that was built of image/",
         )

@@ -17,10 +17,15 @@ def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.")],
 ) -> None:
     """Start a project: an inventory with everything explained."""
-    lab = directory / "lab"
-    if lab.exists() or (directory / "README.md").exists():
+    if (directory / "lab").exists():
         raise InputError(
             "there is a project already; its lab/ is yours and is not written again",
+            where=str(directory),
+            hint="choose another directory",
+        )
+    if (directory / "README.md").exists():
+        raise InputError(
+            "there is a README.md already, and it is not written over",
             where=str(directory),
             hint="choose another directory",
         )

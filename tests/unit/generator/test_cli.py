@@ -93,6 +93,21 @@ def test_init_says_each_next_step_and_keeps_reports_out_of_git(tmp_path: Path) -
     assert (tmp_path / "mylab" / ".gitignore").read_text() == "/report/\n"
 
 
+def test_init_says_what_is_there_already(tmp_path: Path) -> None:
+    arguments = ["init", str(tmp_path / "mylab")]
+    (tmp_path / "mylab").mkdir()
+    (tmp_path / "mylab" / "README.md").write_text("mine\n")
+    error = CliRunner().invoke(cli.app, arguments).exception
+    assert isinstance(error, InputError)
+    assert "there is a README.md already" in error.message
+    assert "lab/" not in error.message
+    (tmp_path / "mylab" / "README.md").unlink()
+    assert CliRunner().invoke(cli.app, arguments).exit_code == 0
+    error = CliRunner().invoke(cli.app, arguments).exception
+    assert isinstance(error, InputError)
+    assert "its lab/ is yours" in error.message
+
+
 def test_every_help_fits_eighty_columns_and_shows_no_type_of_pythons() -> None:
     pages = [[], *([name] for name in commands())]
     pages += [["lab", name] for name in ("up", "down", "sicken", "status")]

@@ -167,9 +167,9 @@ def test_every_package_of_the_image_has_its_hash() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"workers": 0}, "--workers\n  got: 0\n  expected: 1 to 100000"),
+        ({"workers": 0}, "--workers: no number of workers\n  got: 0\n  expected: 1 to 100000"),
         ({"workers": 100_001}, "got: 100001"),
-        ({"gpus": 0}, "--gpus\n  got: 0"),
+        ({"gpus": 0}, "--gpus: no number of GPUs\n  got: 0"),
         ({"image": ""}, "--image: no image is named"),
         ({"image": "lab/tensorflow:2.9"}, "names no one image"),
         ({"name": "Train"}, "--name: no name for a job\n  got: Train"),
