@@ -194,6 +194,5 @@ def _pin(former: locks.Lock, target: rollback.Receipt) -> str:
     """A wish that names the versions of a former stack."""
     row = former.stacks[target.stack]
     wish: dict[str, Any] = dict(plain(rollback.wish_of(former, target)))
-    if not isinstance(wish.get("tensorflow"), list):
-        wish["tensorflow"] = row["tensorflow"]["version"]
+    wish["tensorflow"] = row["tensorflow"]["version"]
     return f"gpu_stack: {json.dumps(wish)}"
