@@ -135,7 +135,7 @@ def test_the_program_that_enrols_is_asked_for_only_where_it_is_used(
     required(tmp_path, ovmf, secure_boot=True)
     error = refusal(tmp_path, ovmf, secure_boot=True, enrol=True)
     assert error.got == "missing: virt-fw-vars"
-    assert "provision[vm]" in error.hint
+    assert "virt-firmware" in error.hint
 
 
 def test_the_program_that_enrols_is_the_environments_own(
