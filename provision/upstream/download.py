@@ -8,12 +8,13 @@ installer of CUDA has two gigabytes; without resuming, a slow connection would n
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import http.client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -144,18 +145,39 @@ def file_of(
         _check_secure(url, url)
     file = place(url, cache)
     folder = file.parent
-    if file.exists():
-        actual = digest(file)
-        if sha256 in ("", actual):
-            return file, actual
+    actual = _kept(file, sha256)
+    if actual:
+        return file, actual
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        actual = _complete(url, file, begins, sha256, progress)
+        with _alone(file, progress):
+            # Another run may have completed it meanwhile.
+            actual = _kept(file, sha256) or _complete(url, file, begins, sha256, progress)
     except OSError as error:
         raise MachineError.of(
             error, "a download cannot be kept", folder, "XDG_CACHE_HOME says where the cache is"
         ) from None
     return file, actual
+
+
+def _kept(file: Path, sha256: str) -> str:
+    """The hash of a file of the cache; "" without the file, or where its hash is not `sha256`."""
+    actual = digest(file) if file.exists() else ""
+    return actual if sha256 in ("", actual) else ""
+
+
+@contextlib.contextmanager
+def _alone(file: Path, progress: Callable[[str], None]) -> Iterator[None]:
+    """Waits until no other run completes the file: two would write into one begun file."""
+    with begun(file).with_suffix(".lock").open("ab") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(f"{file.name}: another run downloads it; waiting")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:
+            pass  # a file system without locks
+        yield
 
 
 def place(url: str, cache: Path) -> Path:
