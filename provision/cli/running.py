@@ -31,10 +31,11 @@ def run_and_show(mode: Mode, request: RunRequest, *, former: bool = False) -> No
     if not former:
         check_fresh(project)
     reported: Collection[str] = ()
+    quiet = request.as_json or not (request.verbose or options.ask_become_pass)
     if request.as_json:
         outcome = run.run_playbook(project, options, mode=mode)
         print_json(outcome.report)
-    elif request.verbose or options.ask_become_pass:
+    elif not quiet:
         # Ansible's own output, and its prompt for the password.
         outcome = run.run_playbook(project, options, mode=mode, quiet=False)
     else:
@@ -42,9 +43,8 @@ def run_and_show(mode: Mode, request: RunRequest, *, former: bool = False) -> No
             outcome = run.run_playbook(project, options, mode=mode, on_event=view.on_event)
         reported = view.reported if _same_place() else ()
     if outcome.report is None:
-        log = (
-            outcome.log.read_text(encoding="utf-8", errors="replace") if not request.verbose else ""
-        )
+        # Of what went to the terminal there is no log.
+        log = outcome.log.read_text(encoding="utf-8", errors="replace") if quiet else ""
         raise no_report(outcome, log)
     if not request.as_json:
         if mode == "plan":
@@ -80,7 +80,10 @@ def examined(
 
 
 def no_report(outcome: run.Outcome, log: str) -> ProvisionError:
-    """The error for a run that ended before it reached a host; `log` is Ansible's output."""
+    """The error for a run that ended before it reached a host; `log` is Ansible's output.
+
+    "" where it went to the terminal.
+    """
     words = r"--limit matches no host of the inventory: (.*?)\. No host"
     unmatched = re.search(words, run.unwrapped(log))
     if unmatched is not None:
@@ -88,7 +91,7 @@ def no_report(outcome: run.Outcome, log: str) -> ProvisionError:
     lines = [line for line in log.splitlines() if line.strip()]
     error = InputError(
         "Ansible ended before it reached a host",
-        where=str(outcome.log),
+        where=str(outcome.log) if log else "",
         got="\n       ".join(lines[-6:]),
     )
     error.exit_code = outcome.exit_code or 1

@@ -12,8 +12,9 @@ import pytest
 from stub_tree import Tree, change, plan
 
 from provision.cli.running import no_report
+from provision.errors import InputError
 from provision.run import Options, find_program, playbook, run_playbook
-from tests import collection
+from tests import called, collection
 
 
 def test_a_converged_host_runs_one_task_and_no_checks(tree: Tree) -> None:
@@ -61,6 +62,21 @@ def test_the_oldest_ansible_refuses_such_a_limit_in_the_same_words(
     error = no_report(outcome, outcome.log.read_text(encoding="utf-8"))
     assert error.message.startswith("--limit names what the inventory does not have")
     assert error.got.split(", ") == limit.split(",")[1:]
+
+
+@pytest.mark.parametrize("option", ["-K", "--ansible-output"])
+def test_what_ansible_said_on_the_terminal_is_in_no_log_to_be_named(
+    tree: Tree, option: str
+) -> None:
+    """The log was read although it had been removed, as the error of a reader said."""
+    (tree.path / "stacks").mkdir()
+    (tree.path / "stacks" / "gpu_lock.yml").write_bytes((tree.path / "lock.yml").read_bytes())
+    (tree.path / "ansible.cfg").write_text("no section\n")
+    with pytest.raises(InputError, match="before it reached a host") as caught:
+        called.provision("apply", "--project", tree.path, option)
+    error = caught.value
+    assert (error.exit_code, error.where, error.got) == (2, "", "")
+    assert list((tree.path / "report").iterdir()) == []
 
 
 @pytest.mark.parametrize("limit", ["gpu01", "gpu", "all,!gpu01", "gpu0*", "~gpu\\d+", "gpu[0]"])
