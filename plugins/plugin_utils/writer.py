@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.provision.gpu.plugins.plugin_utils import runs
-from ansible_collections.provision.gpu.plugins.plugin_utils.files import write_atomically
+from ansible_collections.provision.gpu.plugins.plugin_utils.files import encoded, write_atomically
 from ansible_collections.provision.gpu.plugins.plugin_utils.record import Record, utc
 
 # How often the unfinished report is written while a run is at work.
@@ -64,7 +64,7 @@ class Writer:
         line = {"time": utc(time.time()), "event": event, **fields}
         text = json.dumps(line, ensure_ascii=False, default=str) + "\n"
         try:
-            os.write(self._events, text.encode())
+            os.write(self._events, encoded(text))
         except OSError as error:
             self._warn(f"no more events of this run: {error.strerror}")
             self._events = None

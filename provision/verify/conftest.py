@@ -295,7 +295,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         path = Path(target)
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        # A byte of a host that is no UTF-8 is a lone surrogate here; JSON reads back its \udce9.
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
             json.dump(outcome, stream, indent=1, ensure_ascii=False)
             stream.write("\n")
         os.chmod(temporary, 0o644)

@@ -206,6 +206,19 @@ def test_what_is_known_is_written_while_a_run_is_at_work(tmp_path: Path) -> None
     assert "unfinished" not in report
 
 
+def test_a_byte_of_a_host_that_is_no_utf_8_costs_no_report(tmp_path: Path) -> None:
+    """Ansible has it as a lone surrogate, which UTF-8 has no bytes for."""
+    record = Record("run", NOON, LOCK["gpu_lock"], None)
+    writer = Writer(tmp_path, record, lambda text: pytest.fail(text))
+    writer.begin()
+    record.looked("gpu01", plan(change("cuda", "caf\udce9")))
+    writer.event("task", message="caf\udce9")
+    report = writer.finish(failures=set(), interrupted=False, keep=50)
+    assert json.loads((writer.folder / "report.json").read_text(encoding="utf-8")) == report
+    lines = (writer.folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(lines[0])["message"] == "caf\udce9"
+
+
 def begun(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Writer, list[str]]:
     """A run that begins in a project, and what is said of it."""
     messages: list[str] = []

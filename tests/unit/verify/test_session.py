@@ -47,6 +47,7 @@ def verify(tree: Path, hosts: str | None, *more: str) -> subprocess.CompletedPro
         input=hosts or "",
         capture_output=True,
         text=True,
+        errors="replace",
         cwd=tree,
         env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
         check=False,
@@ -110,6 +111,15 @@ def test_a_host_that_gave_no_probe_fails_with_its_last_words(tree: Path) -> None
     assert done.returncode == 1
     verdict = checks(tree)["verdicts"]["gpu01"]
     assert "the probe did not run: bash: python3: command not found" in verdict
+
+
+def test_a_byte_of_a_host_that_is_no_utf_8_costs_no_host_its_verdict(tree: Path) -> None:
+    entry = {"row": ROW, "stdout": "", "stderr": "caf\udce9: not found"}
+    hosts = {"gpu01": {"row": ROW, "stdout": "PROVISION-PROBE " + json.dumps(PROBE)}}
+    done = verify(tree, json.dumps({"lock_digest": DIGEST, "hosts": {**hosts, "gpu02": entry}}))
+    assert done.returncode == 1
+    assert list(checks(tree)["hosts"]) == ["gpu01", "gpu02"]
+    assert "the probe did not run: caf\udce9: not found" in checks(tree)["verdicts"]["gpu02"]
 
 
 def test_no_host_is_an_error(tree: Path) -> None:
