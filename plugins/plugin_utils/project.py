@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible.parsing.splitter import parse_kv
+from ansible.parsing.utils.yaml import from_yaml
 
 # The collection: <project>/collections/ansible_collections/provision/gpu in a project.
 COLLECTION = Path(__file__).resolve().parents[2]
@@ -85,11 +86,14 @@ def settle(playbook: Any, project: Path) -> None:
 
 def lock_file(project: Path, extra_vars: Iterable[Any]) -> Path:
     """The project's lock, or the one that a rollback names in its extra variables."""
-    for text in extra_vars:
-        match = re.search(r"(?:^|\s)gpu_stacks=(\S+)|\"gpu_stacks\": \"([^\"]+)\"", str(text))
-        if match is not None:
-            return Path(match.group(1) or match.group(2)) / "gpu_lock.yml"
-    return project / "lock.yml"
+    variables: dict[str, Any] = {}
+    for given in extra_vars:
+        text = str(given)
+        if not text.startswith("@"):  # no rollback's
+            read = from_yaml if text.startswith("{") else parse_kv
+            variables.update(read(text))
+    stacks = variables.get("gpu_stacks")
+    return Path(stacks) / "gpu_lock.yml" if stacks else project / "lock.yml"
 
 
 def read_lock(path: Path) -> dict[str, Any]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.provision.gpu.plugins.plugin_utils.project import lock_file
 from ansible_collections.provision.gpu.plugins.plugin_utils.record import Record
 from ansible_collections.provision.gpu.plugins.plugin_utils.results import (
     MESSAGE_LIMIT,
@@ -352,19 +350,6 @@ def test_the_plain_table_says_simulated_and_gives_every_diagnosis_a_line(record:
     assert lines[0].split("  ")[0] == "gpu01 (simulated GPU)"
     assert "libcusolver.so.11 is missing" in lines[0]
     assert lines[1].strip() == "second"
-
-
-@pytest.mark.parametrize(
-    ("given", "file"),
-    [
-        ((), "lock.yml"),
-        (("a=b",), "lock.yml"),
-        (("gpu_verify=never gpu_stacks=/p/locks/abc",), "/p/locks/abc/gpu_lock.yml"),
-        (('{"gpu_stacks": "/p q/locks/abc", "x": 1}',), "/p q/locks/abc/gpu_lock.yml"),
-    ],
-)
-def test_a_rollbacks_report_tells_its_own_lock(given: tuple[str, ...], file: str) -> None:
-    assert str(lock_file(Path(), given)) == file
 
 
 def test_a_roles_warning_is_reported_with_preflights(record: Any) -> None:

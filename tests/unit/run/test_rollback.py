@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from ansible_collections.provision.gpu.plugins.plugin_utils.project import lock_file
 from typer.testing import CliRunner, Result
 
 from provision import cli, rollback
@@ -268,3 +269,18 @@ def test_the_list_says_what_there_is(back: Any, tmp_path: Path) -> None:
     keep(tmp_path)
     rows = json.loads(back("--list", "--json", "gpu01").output)["hosts"]["gpu01"]
     assert [(row["to"], row["lock_here"]) for row in rows] == [(0, False), (1, True)]
+
+
+@pytest.mark.parametrize(
+    ("given", "file"),
+    [
+        ((), "lock.yml"),
+        (("a=b",), "lock.yml"),
+        (("gpu_verify=never gpu_stacks=/p/locks/abc",), "/p/locks/abc/gpu_lock.yml"),
+        (('{"gpu_stacks": "/p q/locks/abc", "x": 1}',), "/p q/locks/abc/gpu_lock.yml"),
+        (('{"gpu_stacks": "/pr\\u00fcfstand/locks"}', "@x.yml"), "/prüfstand/locks/gpu_lock.yml"),
+        (("gpu_stacks='/p q/locks/abc' x=1",), "/p q/locks/abc/gpu_lock.yml"),
+    ],
+)
+def test_a_rollbacks_report_tells_its_own_lock(given: tuple[str, ...], file: str) -> None:
+    assert str(lock_file(Path(), given)) == file
