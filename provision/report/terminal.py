@@ -90,7 +90,7 @@ def _alike(report: Report) -> list[tuple[str, dict[str, Any]]]:
     """Hosts with the same plan, together: a lab's hosts mostly drift alike."""
     groups: dict[str, tuple[list[str], dict[str, Any]]] = {}
     for name, host in report["hosts"].items():
-        parts = ("status", "simulated_gpu", "changes", "blockers", "failure")
+        parts = ("status", "simulated_gpu", "changes", "blockers", "failure", "warnings")
         key = json.dumps([host.get(part) for part in parts], sort_keys=True)
         groups.setdefault(key, ([], host))[0].append(name)
     return [

@@ -263,6 +263,17 @@ def test_a_plan_says_the_same_of_many_hosts_once() -> None:
     assert "b (simulated GPU): converged" in text
 
 
+def test_a_plan_gives_every_host_its_own_warnings() -> None:
+    change = {"component": "cuda", "item": "libcusolver11", "from": "1", "to": "2", "reason": ""}
+    warned = {
+        name: host("drift", changes=[change], warnings=[{"message": f"of {name}"}]) for name in "ab"
+    }
+    text = shown(terminal.plan, report("check", **warned, c=host("drift", changes=[change])))
+    for name in "ab":
+        assert f"{name} (simulated GPU): note: of {name}\n" in text
+    assert "c (simulated GPU): drift" in text
+
+
 def test_a_verify_that_finds_drift_says_so() -> None:
     made = report("verify", a=host("drift", not_selected=["gpu_env"]))
     assert "a: differs from its lock: gpu_env" in shown(terminal.outcome, made)
