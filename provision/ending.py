@@ -76,6 +76,13 @@ def _patient(stream: TextIO | None) -> TextIO:
     )
 
 
+def _readable(stream: TextIO | None) -> TextIO:
+    """The stream; an empty one for None, as in `_patient` (`<&-`)."""
+    if stream is None:
+        return open(os.devnull, encoding="utf-8")
+    return stream
+
+
 def prepare() -> None:
     """Sets up the streams and signals; called once, before anything is printed."""
     for number in range(3):
@@ -83,6 +90,7 @@ def prepare() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # or the next opened file would be standard output
+    sys.stdin = _readable(sys.stdin)
     sys.stdout, sys.stderr = _patient(sys.stdout), _patient(sys.stderr)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup's stays

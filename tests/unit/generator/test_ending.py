@@ -84,6 +84,19 @@ def test_streams_that_were_closed_before_it_began_are_no_error(closed: str) -> N
     assert (b"present" in done.stdout) == (">&-" not in closed.split())
 
 
+def test_a_closed_input_is_an_empty_one() -> None:
+    """`provision doctor --log - <&-` told of a fault of its own: Python has no stream for it."""
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", *PROGRAM, "doctor", "--log", "-"],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"nothing that is known here")
+
+
 def test_a_full_disk_behind_stdout_is_said() -> None:
     """/dev/full answers every write with ENOSPC."""
     with open("/dev/full", "wb") as full:
