@@ -15,7 +15,7 @@ import typer
 
 from provision import collection, home, run
 from provision.cli import running
-from provision.cli.console import err, print_json, say, shell_word
+from provision.cli.console import err, out, print_json, say, shell_word
 from provision.cli.run_options import RunRequest, takes_run_options
 from provision.errors import InputError
 from provision.run import Event
@@ -210,7 +210,9 @@ def _interrupted(request: RunRequest, hosts: str, view: View, *, starts: bool) -
     # The run that was interrupted has switched it off.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        answer = input(f"\nThe job {job} goes on. Stop all of its workers? [y/N] ")
+        # stdout may be a file.
+        question = f"\nThe job {job} goes on. Stop all of its workers? [y/N] "
+        answer = err.input(question, markup=False, emoji=False)
     except (EOFError, KeyboardInterrupt):
         answer = ""
     if answer.strip().lower() in {"y", "yes"}:
@@ -224,7 +226,7 @@ def _stop(request: RunRequest, hosts: str, job: str) -> None:
         {"gpu_train_action": "stop", "gpu_train_job": job, "gpu_train_hosts": hosts or None},
     )
     for line in _lines(done.report):
-        say(line)
+        say(line, err if request.as_json else out)
 
 
 def _lines(report: Mapping[str, Any] | None) -> list[str]:
@@ -236,15 +238,15 @@ def _lines(report: Mapping[str, Any] | None) -> list[str]:
 
 
 def _show(request: RunRequest, done: run.Training, view: View) -> None:
+    if done.report is None and not done.interrupted:
+        text = done.log.read_text(encoding="utf-8", errors="replace")
+        raise running.no_report(run.Outcome(None, 0, done.exit_code, done.log), text)
     if request.as_json:
         print_json(done.report)
         return
     for line in _lines(done.report):
         say(line)
     outcome = (done.report or {}).get("outcome") or {}
-    if done.report is None and not done.interrupted:
-        text = done.log.read_text(encoding="utf-8", errors="replace")
-        raise running.no_report(run.Outcome(None, 0, done.exit_code, done.log), text)
     if not view.job or not (outcome or done.interrupted):
         return
     option = "" if request.project == Path() else f" --project {shell_word(request.project)}"

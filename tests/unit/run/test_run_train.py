@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -238,11 +239,17 @@ class Terminal:
             on_event({"event": "job", "job": "j", "action": "start"})
             for event in events:
                 on_event({"event": event, "worker": 0, "host": "gpu01", "text": "x"})
-            return run.Training(None, 130, len(self.runs) == 1, Path("log"))
+            stopped = {"hosts": {}, "refused": "j: stopped", "outcome": {}}
+            first = len(self.runs) == 1
+            return run.Training(None if first else stopped, 130, first, Path("log"))
+
+        def asked(prompt: str = "") -> str:
+            sys.stdout.write(prompt)
+            return answer
 
         monkeypatch.setattr("provision.run.train", fake)
         monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-        monkeypatch.setattr("builtins.input", lambda _prompt: answer)
+        monkeypatch.setattr("builtins.input", asked)
         monkeypatch.setattr(train.sys, "stdin", type("Tty", (), {"isatty": lambda _self: True})())
 
     @property
@@ -275,3 +282,46 @@ def test_ctrl_c_asks_and_stops_all_or_none(
         train.train.__wrapped__(hosts="gpu", script=project.script, request=request)
     assert caught.value.exit_code == 130
     assert terminal.actions == actions
+
+
+@pytest.mark.parametrize(
+    ("answer", "events", "said"),
+    [("y", ["starting", "line"], "\nThe job j goes on."), ("", ["starting"], "j: stopped\n")],
+)
+def test_after_ctrl_c_json_is_all_that_stdout_has(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: str,
+    events: list[str],
+    said: str,
+) -> None:
+    terminal = Terminal(monkeypatch, answer, events)
+    request = train.RunRequest(project.path, run.Options(), verbose=False, as_json=True)
+    with pytest.raises(train.typer.Exit):
+        train.train.__wrapped__(hosts="gpu", script=project.script, request=request)
+    assert terminal.actions == ["start", "stop"]
+    printed = capsys.readouterr()
+    assert printed.out == "null\n"
+    assert said in printed.err
+    assert printed.err.endswith("j: stopped\n")
+
+
+def test_the_question_whether_to_stop_is_no_output(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`provision train ... > train.log` waited for an answer to what nobody saw."""
+    Terminal(monkeypatch, "n", ["starting", "line"])
+    request = train.RunRequest(project.path, run.Options(), verbose=False, as_json=False)
+    with pytest.raises(train.typer.Exit):
+        train.train.__wrapped__(hosts="gpu", script=project.script, request=request)
+    printed = capsys.readouterr()
+    assert "Stop all of its workers? [y/N] " in printed.err
+    assert "Stop all" not in printed.out
+
+
+def test_a_run_that_reached_no_host_is_an_error_with_json_too(project: Project) -> None:
+    (project.path / "ansible.cfg").write_text("no section\n")
+    with pytest.raises(InputError, match="before it reached a host") as caught:
+        project.start(answers(), "--json")
+    assert "no section" in caught.value.got
