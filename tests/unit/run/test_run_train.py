@@ -133,6 +133,17 @@ def test_a_job_is_started_followed_and_judged(project: Project) -> None:
     assert not [p for p in left if p != secret and secret.read_text() in p.read_text()]
 
 
+def test_a_person_with_a_configuration_of_their_own_gets_the_report_too(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = project.path / "own.cfg"
+    own.write_text("[defaults]\ninterpreter_python = auto_silent\ncollections_path = collections\n")
+    monkeypatch.setenv("ANSIBLE_CONFIG", str(own))
+    code, output = project.start(answers())
+    assert code == 0, output
+    assert "j: complete: /w/0/final" in output
+
+
 def test_hosts_of_different_tensorflow_are_refused_and_nothing_is_started(
     project: Project,
 ) -> None:
