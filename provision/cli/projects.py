@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from provision import inputs, inventory, rollback, tree
+from provision import inputs, inventory, rollback, run, tree
 from provision import lock as locks
 from provision.cli.console import err, say, shell_word
 from provision.errors import InputError
@@ -28,7 +27,7 @@ def read_fleet(
     """The project's hosts with their wishes and facts; warnings go to stderr.
 
     The facts are discovered.yml's, or `discovered` where that is given. Ansible runs in the
-    project, so that its ansible.cfg is used; `sources` are relative to the user's directory.
+    project, so that its ansible.cfg is used; `sources` are as `run.inventories` finds them.
     """
     if not project.is_dir():
         raise InputError(
@@ -36,21 +35,8 @@ def read_fleet(
             where=str(project),
             hint=f"`provision init {shell_word(project)}` starts one",
         )
-    paths = []
-    where = []
-    for source in sources or [str(project / "lab")]:
-        # A folder may have a comma in its name; a source that does not exist is a list of hosts.
-        if source and Path(source).exists():  # "" would be the current directory
-            paths.append(Path(source))
-            where.append(located(source))
-        elif "," in source:
-            where.append(source)
-        else:
-            raise InputError(
-                "no such inventory",
-                where=source or "-i ''",
-                hint="`provision init DIRECTORY` writes an example",
-            )
+    given = sources or ()
+    paths = [path for path in run.inventories(project, given) if isinstance(path, Path)]
     extra = (
         ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
     )
@@ -58,7 +44,9 @@ def read_fleet(
     paths += [path for name in VARIABLES if (path := project / name).is_dir()]
     inputs.check_inventory(paths)
     files = read_sources(paths)
-    export = inventory.read_export(where, cwd=project, extra=extra, texts=files)
+    export = inventory.read_export(
+        run.inventory_sources(project, given), cwd=project, extra=extra, texts=files
+    )
     words = inventory.Words(all_options(), PREFIXES, JUDGES)
     fleet = inventory.parse(export, words, files)
     facts = read_discovered(project) if discovered is None else discovered
@@ -73,14 +61,6 @@ def read_fleet(
             expected='gpu_stack: {tensorflow: "2.9"} in a group or host',
         )
     return fleet
-
-
-def located(source: str) -> str:
-    """An inventory for Ansible in another folder: an absolute path, or a host list.
-
-    Links are not resolved: Ansible reads group_vars beside the link.
-    """
-    return os.path.abspath(source) if Path(source).exists() else source
 
 
 def read_discovered(project: Path) -> dict[str, discover.Seen]:

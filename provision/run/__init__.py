@@ -8,7 +8,7 @@ callback does. Independent of the generator: any rendered tree will do.
 from __future__ import annotations
 
 from provision.run.hosts import ansible, answer, ask, sourced, unwrapped
-from provision.run.options import Mode, Options, arguments, inventory_sources
+from provision.run.options import Mode, Options, arguments, inventories, inventory_sources
 from provision.run.playbook import (
     ACCEPTANCE,
     DOCTOR,
@@ -39,6 +39,7 @@ __all__ = [
     "environment",
     "examine",
     "find_program",
+    "inventories",
     "inventory_sources",
     "outcome_code",
     "run_playbook",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from provision import home
 from provision.errors import InputError
 
 Mode = Literal["plan", "apply", "verify"]
@@ -17,7 +17,7 @@ Mode = Literal["plan", "apply", "verify"]
 class Options:
     """Options of `ansible-playbook` under its own names, and our `deep`.
 
-    `inventory`: the tree's `lab` by default. Relative paths start at the working directory.
+    `inventory`: the tree's `lab` by default, else as `inventories` finds it.
     `hosts`: these alone, however many, whatever `limit` says.
     """
 
@@ -70,34 +70,44 @@ def _mode_arguments(options: Options, mode: Mode) -> list[str]:
     return ["--tags", "verify", "-e", "gpu_verify=always"]
 
 
-def inventory_sources(tree: Path, inventory: Sequence[str]) -> list[str]:
-    """The inventory sources for Ansible: absolute paths, or host lists ("a,b") unchanged.
+def inventories(project: Path, given: Sequence[str]) -> list[Path | str]:
+    """What -i names, by default the project's `lab`: existing paths, and lists of hosts ("a,b").
 
-    Raises InputError for a missing source; Ansible only warns about it and then runs on no host.
+    Raises InputError for a missing one; Ansible only warns about it and then runs on no host.
     """
-    sources = list(inventory)
-    if not sources:
-        if not (tree / "lab").exists():
-            raise InputError(
-                "the project has no inventory of its own",
-                where=str(tree / "lab"),
-                hint="name yours with -i",
-            )
-        return [str(tree / "lab")]
-    resolved = []
-    for source in sources:
-        path = home.expanded(Path(source))
-        # Not in the working directory: perhaps in the project (`-i lab` from anywhere).
-        candidates = [path] if path.is_absolute() else [Path.cwd() / path, tree / path]
-        existing = [candidate for candidate in candidates if candidate.exists()]
-        if not existing and "," in source:
-            resolved.append(source)
-            continue
-        if not existing:
-            raise InputError(
-                "there is no such inventory",
-                where=source,
-                expected="a file or folder that Ansible reads as an inventory",
-            )
-        resolved.append(str(existing[0]))
-    return resolved
+    if given:
+        return [_inventory(project, source) for source in given]
+    if not (project / "lab").exists():
+        raise InputError(
+            "the project has no inventory of its own",
+            where=str(project / "lab"),
+            hint="name yours with -i; `provision init DIRECTORY` writes an example",
+        )
+    return [project / "lab"]
+
+
+def _inventory(project: Path, source: str) -> Path | str:
+    # By os.path, where a name too long and a person unknown are no errors, as they are with Path.
+    path = Path(os.path.expanduser(source))
+    # Not in the working directory: perhaps in the project (`-i lab` from anywhere).
+    for candidate in (path, project / path):
+        if source and os.path.exists(candidate):  # "" would be the current directory
+            return candidate
+    # A folder may have a comma in its name; what does not exist is a list of hosts.
+    if "," in source:
+        return source
+    raise InputError(
+        "there is no such inventory",
+        where=source or "-i ''",
+        expected="a file or folder that Ansible reads as an inventory",
+        hint="`provision init DIRECTORY` writes an example",
+    )
+
+
+def inventory_sources(project: Path, given: Sequence[str]) -> list[str]:
+    """`inventories` for an Ansible that runs in another folder: absolute paths, or host lists.
+
+    Links are not resolved: Ansible reads group_vars beside the link.
+    """
+    found = inventories(project, given)
+    return [os.path.abspath(one) if isinstance(one, Path) else one for one in found]

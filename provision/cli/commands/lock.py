@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from provision import catalog, inputs, inventory, tree
+from provision import catalog, inputs, inventory, run, tree
 from provision import lock as locks
 from provision.cli import projects
 from provision.cli.console import err, print_json, say, shell_word
@@ -230,7 +230,7 @@ def _read_twin(
             expected=", ".join(list(fleet.hosts)[:3]),
             hint=inventory.did_you_mean(host, list(fleet.hosts)),
         )
-    where = [projects.located(source) for source in sources or [str(project / "lab")]]
+    where = run.inventory_sources(project, sources or ())
     extra = (
         ["--vault-password-file", str(vault_password_file.resolve())] if vault_password_file else []
     )

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from provision import __version__, ansible_core, collection, tree
+from provision import __version__, ansible_core, collection, run, tree
 from provision import lock as locks
 from provision.cli import projects
 from provision.cli.console import err, print_json, say, shell_word
@@ -70,10 +70,8 @@ def render(
 
 def _sources_from(project: Path, sources: list[str] | None) -> str:
     """The user's inventories as -i arguments for a command inside the project."""
-    if not sources:
-        return "-i lab"
     paths = [
-        source if "," in source and not Path(source).exists() else os.path.relpath(source, project)
-        for source in sources
+        os.path.relpath(found, project) if isinstance(found, Path) else found
+        for found in run.inventories(project, sources or ())
     ]
     return " ".join(f"-i {shlex.quote(path)}" for path in paths)

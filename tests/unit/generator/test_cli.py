@@ -81,6 +81,8 @@ def test_the_next_command_names_the_users_own_inventory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("mylab/lab").mkdir(parents=True)
+    Path("my hosts.ini").touch()
     assert _sources_from(Path("mylab"), None) == "-i lab"
     assert _sources_from(Path("mylab"), ["my hosts.ini", "a,b"]) == "-i '../my hosts.ini' -i a,b"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from provision import cli, run
 from provision import lock as locks
+from provision.cli.commands.render import _sources_from
 from provision.cli.projects import read_fleet
 from provision.errors import InputError
 from provision.inventory import Fleet
@@ -63,6 +65,47 @@ def test_a_project_with_a_comma_in_its_name_is_no_list_of_hosts(
     lab = str(tmp_path / "my,proj/lab")
     assert run.inventory_sources(Path("my,proj"), ["my,proj/lab"]) == [lab]
     assert run.inventory_sources(Path("my,proj"), ["a,b"]) == ["a,b"]
+
+
+def test_a_long_list_of_hosts_is_no_path(tmp_path: Path) -> None:
+    """Its length was an error of the file system: File name too long."""
+    hosts = [f"gpu{number:03}.example.org" for number in range(20)]
+    listed = ",".join(hosts)
+    project(tmp_path, {"group_vars/all.yml": WISH})
+    assert run.inventory_sources(tmp_path, [listed]) == [listed]
+    assert list(fleet(tmp_path, listed).hosts) == hosts
+    assert _sources_from(tmp_path, [listed]) == f"-i {listed}"
+
+
+@pytest.mark.parametrize("source", ["~no-such-user/lab", "nowhere", "n" * 300, ""])
+@pytest.mark.parametrize(
+    "resolve", [fleet, lambda *given: run.inventory_sources(given[0], given[1:])]
+)
+def test_what_is_neither_a_path_nor_a_list_is_no_such_inventory(
+    tmp_path: Path, source: str, resolve: Callable[..., object]
+) -> None:
+    with pytest.raises(InputError, match="there is no such inventory") as caught:
+        resolve(tmp_path, source)
+    assert caught.value.where == (source or "-i ''")
+
+
+def test_a_word_means_one_inventory_to_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`plan -i lab` found the project's from outside of it; `lock` and `render` did not."""
+    hosts = 'gpu: {hosts: {%s: }, vars: {gpu_stack: {tensorflow: "2.9"}}}\n'
+    files = {"p/lab/hosts.yml": hosts % "a", "home/mine.yml": hosts % "b", "here.yml": hosts % "c"}
+    project(tmp_path, files)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    ours = Path("p")
+    found = {"lab": "p/lab", "~/mine.yml": "home/mine.yml", "here.yml": "here.yml"}
+    assert run.inventory_sources(ours, [*found]) == [
+        str(tmp_path / path) for path in found.values()
+    ]
+    for source, host in zip(found, "abc", strict=True):
+        assert list(fleet(ours, source).hosts) == [host]
+    assert _sources_from(ours, [*found]) == "-i lab -i ../home/mine.yml -i ../here.yml"
 
 
 def test_the_file_of_a_group_is_not_that_of_a_host_whose_name_begins_like_it() -> None:

@@ -199,6 +199,7 @@ def test_a_lock_of_a_host(
         return host
 
     monkeypatch.setattr(from_host, "read", read)
+    (tmp_path / "lab").mkdir()
     assert lock("--from-host", "gpu01").exit_code == 0
     assert "{version: 470.103.01-2~deb11u1" in (tmp_path / "lock.yml").read_text()
     assert asked == [("gpu01", [str(tmp_path / "lab")])]

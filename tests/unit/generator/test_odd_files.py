@@ -181,4 +181,4 @@ def test_an_inventory_that_never_answers_is_a_message(
 def test_an_empty_inventory_word_is_not_the_current_directory(command: Command) -> None:
     """`-i "$UNSET"` read every file below the folder that the user happened to be in."""
     error = refused(command("lock", "-i", ""))
-    assert (error.message, error.where) == ("no such inventory", "-i ''")
+    assert (error.message, error.where) == ("there is no such inventory", "-i ''")
