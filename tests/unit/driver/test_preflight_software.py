@@ -26,16 +26,18 @@ def test_the_home_is_that_of_who_came_by_ssh(
     tmp_path: Path, ssh_user: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree(tmp_path, {"/etc/passwd": USERS + "ada:x:9:9:again:/elsewhere:/bin/sh\nada\n"})
-    assert tensorflow_rules.home(context(tmp_path)) == "/home/alice"
+    alice = {"/home/alice": ("ada", 1001, 100)}
+    assert tensorflow_rules.callers_home(context(tmp_path)) == alice
     monkeypatch.setenv("SUDO_USER", "eve")
-    assert tensorflow_rules.home(context(tmp_path)) is None
+    assert tensorflow_rules.callers_home(context(tmp_path)) == {}
     monkeypatch.delenv("SUDO_USER")
-    assert tensorflow_rules.home(context(tmp_path)) is None
-    assert tensorflow_rules.home(context(tmp_path / "none")) is None
-    # A line that is cut off, or has a field too many, is no user's.
+    assert tensorflow_rules.callers_home(context(tmp_path)) == {}
+    assert tensorflow_rules.callers_home(context(tmp_path / "none")) == {}
+    # A line that is cut off, has a field too many or an id that is none is no user's.
     monkeypatch.setenv("SUDO_USER", "eve")
-    tree(tmp_path, {"/etc/passwd": "eve:x:5:5:Eve:/home/alice\neve:x:5:5:Eve:/b:/c:/d\n"})
-    assert tensorflow_rules.home(context(tmp_path)) is None
+    broken = "eve:x:5:5:Eve:/home/alice\neve:x:5:5:Eve:/b:/c:/d\neve:x:5x:5:::\neve:x:5:5x:::\n"
+    tree(tmp_path, {"/etc/passwd": broken})
+    assert tensorflow_rules.callers_home(context(tmp_path)) == {}
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,48 @@ def test_conda_of_others_than_who_came_by_ssh_is_seen(tmp_path: Path) -> None:
 )
 def test_lines_that_put_conda_first(tmp_path: Path, line: str, seen: bool) -> None:
     tree(tmp_path, {"/root/.profile": line, "/etc/profile.d/conda.sh": ""})
+    assert tensorflow_rules.conda(context(tmp_path)) == (["/root/.profile"] if seen else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("export PATH=/opt/anaconda3/bin # mine\n", True),
+        ("a=1 # PATH=/opt/anaconda3/bin\n", False),
+        ("export PATH=/a#b/anaconda3/bin\n", True),
+        ("export PATH=/usr/bin:/opt/miniconda3/bin/bin\n", True),
+        ("export PATH=/usr/bin; PATH=/opt/mambaforge/bin\n", True),
+        ("export PATH=/usr#bin; PATH=/opt/mambaforge/bin\n", False),
+        ("export PATH=/opt/anaconda-3/bin\n", False),
+        ("export PATH=/opt/anaconda3/lib\n", False),
+        ("export PATH=/anaconda3 /usr/bin\n", False),
+        ("MYPATH=PATH=/opt/anaconda3/bin\n", True),
+    ],
+)
+def test_parts_of_a_line_that_put_conda_first(tmp_path: Path, line: str, seen: bool) -> None:
+    tree(tmp_path, {"/root/.profile": line})
+    assert tensorflow_rules.conda(context(tmp_path)) == (["/root/.profile"] if seen else [])
+
+
+def test_a_line_that_many_patterns_nearly_match_is_read_to_its_end(tmp_path: Path) -> None:
+    """A regular expression took seconds for so short a line, and minutes for twice as long a one.
+
+    The next login file is still seen: the look has not given up on this home.
+    """
+    files = {
+        "/root/.bashrc": ("PATH=" * 300 + "ana" * 800 + "\n") * 2,
+        "/root/.profile": "# conda initialize\n",
+    }
+    tree(tmp_path, files)
+    assert tensorflow_rules.conda(context(tmp_path)) == ["/root/.profile"]
+
+
+@pytest.mark.parametrize(("longer", "seen"), [(0, True), (1, False)])
+def test_a_line_of_more_than_4096_characters_is_left_out(
+    tmp_path: Path, longer: int, seen: bool
+) -> None:
+    line = "conda initialize".ljust(4096 + longer)
+    tree(tmp_path, {"/root/.profile": line + "\n"})
     assert tensorflow_rules.conda(context(tmp_path)) == (["/root/.profile"] if seen else [])
 
 

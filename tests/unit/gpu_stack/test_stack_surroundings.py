@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +111,11 @@ def test_a_conda_of_anybody_with_a_login_is_seen(tmp_path: Path) -> None:
     assert tensorflow_rules.conda(context) == ["/home/alice/.bashrc"]
 
 
-def user(name: str, uid: str, home: str, shell: str = "/bin/bash") -> list[str]:
-    return [name, "x", uid, "g", "", home, shell]
+def user(name: str, uid: str, home: str, shell: str = "/bin/bash", gid: str = "9") -> list[str]:
+    return [name, "x", uid, gid, "", home, shell]
 
 
-def test_files_are_of_people_with_a_login_and_a_home() -> None:
+def test_homes_are_of_people_with_a_login() -> None:
     users = [
         user("root", "0", "/root"),
         user("daemon", "1", "/usr/sbin"),
@@ -126,18 +127,61 @@ def test_files_are_of_people_with_a_login_and_a_home() -> None:
         user("nowhere", "1004", "/"),
         user("relative", "1005", "home/user"),
         user("broken", "1x", "/home/user"),
+        user("groupless", "1006", "/home/user", gid="g"),
     ]
-    names = [".bashrc", ".bash_profile", ".profile", ".zshrc"]
-    homes = ["/home/alice", "/root"]
-    expected = [f"{home}/{name}" for home in homes for name in names]
-    assert surroundings.login_files(users) == expected
+    expected = {"/home/alice": ("ada", 1000, 9), "/root": ("root", 0, 9)}
+    assert list(surroundings.homes(users).items()) == list(expected.items())
 
 
 def test_the_homes_of_a_hundred_people_are_asked() -> None:
     users = [user(f"u{at}", str(1000 + at), f"/data/{at:03}") for at in reversed(range(101))]
-    found = surroundings.login_files(users)
-    assert len(found) == 400
-    assert (found[0], found[-1]) == ("/data/000/.bashrc", "/data/099/.zshrc")
+    assert list(surroundings.homes(users)) == [f"/data/{at:03}" for at in range(100)]
+
+
+class Dead(Context):
+    """A host whose homes named `dead` never answer."""
+
+    def read_bytes(self, path: str, size: int | None = None) -> bytes | None:
+        while "/dead" in path:
+            time.sleep(60)
+        return super().read_bytes(path, size)
+
+
+def conda_of(context: Context, *homes: str) -> list[str]:
+    people = dict.fromkeys(homes, ("ada", 1000, 100))
+    return surroundings.login_files(context, people, tensorflow_rules.puts_conda_first)
+
+
+def test_a_home_that_does_not_answer_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surroundings, "PATIENCE", 0.3)
+    names = [f"/{name}/.bashrc" for name in ("dead1", "a", "dead2", "b", "dead3", "c")]
+    there = Dead(root=str(tree(tmp_path, dict.fromkeys(names, "conda initialize\n"))))
+    assert conda_of(there, "/dead1", "/a", "/dead2", "/b") == ["/a/.bashrc", "/b/.bashrc"]
+    # The look has to end where many homes are on a server that is down.
+    many = conda_of(there, "/dead1", "/a", "/dead2", "/b", "/dead3", "/c")
+    assert many == ["/a/.bashrc", "/b/.bashrc"]
+
+
+def test_a_home_is_read_as_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the running host; a recorded tree belongs to whoever looks."""
+    seen = tmp_path / "seen"
+    monkeypatch.setattr(surroundings.regular, "become", lambda *owner: seen.write_text(str(owner)))
+    files = {"/home/.zshrc": "conda initialize\n"}
+    there = host(tmp_path / "host", files)
+    assert conda_of(there, "/home") == ["/home/.zshrc"]
+    assert not seen.exists()
+    home = f"{there.root}/home"
+    assert conda_of(Context(), home) == [f"{home}/.zshrc"]
+    assert seen.read_text() == "('ada', 1000, 100)"
+
+
+@pytest.mark.parametrize(("before", "seen"), [(65536 - 17, True), (65536, False)])
+def test_the_first_64_kib_of_a_login_file_are_read(tmp_path: Path, before: int, seen: bool) -> None:
+    text = "\n" * before + "conda initialize\n"
+    found = conda_of(host(tmp_path, {"/home/.bashrc": text}), "/home")
+    assert found == (["/home/.bashrc"] if seen else [])
 
 
 def test_the_doctor_tells_them_though_nothing_is_broken() -> None:

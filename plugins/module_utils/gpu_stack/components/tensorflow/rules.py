@@ -24,29 +24,52 @@ WITHOUT_CODE = ("Blackwell",)
 
 LAST_WITHOUT_CODE = [2, 21]
 
+CONDAS_OWN = "/etc/profile.d/conda.sh"
+# In the names of the directories of anaconda, miniconda, miniforge and mambaforge.
+CONDAS = ("ana", "mini", "mambaf")
+# Characters; people write no longer ones.
+LONGEST_LINE = 4096
 
-def home(context: Context) -> str | None:
-    """Home directory of the user who logged in by ssh; None when that is root."""
+
+def callers_home(context: Context) -> dict[str, tuple[str, int, int]]:
+    """{home: (name, uid, gid)} of the user who logged in by ssh; {} when that is root."""
     user = os.environ.get("SUDO_USER")
-    homes = [fields[5] for fields in accounts(context) if fields[0] == user]
-    return homes[0] if homes else None
+    for name, _password, uid, gid, _words, home, _shell in accounts(context):
+        if name == user and uid.isdigit() and gid.isdigit():
+            return {home: (name, int(uid), int(gid))}
+    return {}
 
 
 def conda(context: Context) -> list[str]:
     """Login files that put conda's Python in front of the system's."""
-    matching = []
-    files = ["/etc/profile.d/conda.sh", "/root/.bashrc", "/root/.bash_profile", "/root/.profile"]
-    directory = home(context)
-    if directory:
-        files += [directory + "/.bashrc", directory + "/.bash_profile", directory + "/.profile"]
-    files += surroundings.login_files(accounts(context))
-    for path in dict.fromkeys(files):
-        text = text_of(context, path)
-        if (path.endswith("conda.sh") and text) or re.search(
-            r"conda initialize|^[^#\n]*PATH=\S*(ana|mini|mambaf)\w*/bin", text, re.M
-        ):
-            matching.append(path)
-    return matching
+    files = [CONDAS_OWN] if text_of(context, CONDAS_OWN) else []
+    people = {"/root": ("root", 0, 0), **callers_home(context)}
+    people.update(surroundings.homes(accounts(context)))
+    return files + surroundings.login_files(context, people, puts_conda_first)
+
+
+def puts_conda_first(text: str) -> bool:
+    """Whether a login file has conda's block, or sets a PATH with the programs of a conda.
+
+    Its user may have written anything: no step takes longer than in proportion to the text.
+    """
+    lines = [line for line in text.split("\n") if len(line) <= LONGEST_LINE]
+    return any("conda initialize" in line or _has_condas_path(line) for line in lines)
+
+
+def _has_condas_path(line: str) -> bool:
+    """Whether a line, outside a comment, has PATH=.../NAME/bin with NAME of a conda."""
+    for word in line.split():
+        before, _sign, value = word.partition("PATH=")
+        if "#" in before:
+            return False
+        for directory in value.split("/bin")[:-1]:
+            name = re.split(r"\W", directory)[-1]
+            if any(part in name for part in CONDAS):
+                return True
+        if "#" in value:
+            return False
+    return False
 
 
 def avx(context: Context) -> bool | None:
