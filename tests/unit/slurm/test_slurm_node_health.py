@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 import recorded_life as recorded
 from gpu_stack.acceptance import kernel_log
-from gpu_stack.components.slurm.program import gpus, health, job, node, words
+from gpu_stack.components.slurm.program import gpus, health, job, node, programs, words
 from slurm_node import SETTINGS, Processes, Slurm, away_from_here
 
 
@@ -126,6 +127,35 @@ def test_a_fatal_xid_drains_and_a_programs_own_does_not() -> None:
     assert health.check(SETTINGS, slurm) == "well"
     slurm = Slurm(log=line.format(13) + line.format(79))
     assert health.check(SETTINGS, slurm).startswith("drained: GPU 0000:3d:00 has had Xid 79")
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_the_newest_fatal_xid_of_a_long_log_drains(
+    simulated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log's oldest lines stand first: its beginning alone was read."""
+    usual = "1764191000.000001 gpu01 kernel: words that are no Xid\n"
+    xid = "1764191000.000001 gpu01 kernel: NVRM: Xid (PCI:0000:3d:00): {0}, pid=7, name=x, words\n"
+    log = tmp_path / "kernel.log"
+    log.write_text(xid.format(48) + usual * 100 + xid.format(79) + usual)
+    monkeypatch.setattr(programs, "LIMIT", 1000)
+    monkeypatch.setattr(gpus, "JOURNAL", ["cat", str(log)])
+    if simulated:
+        monkeypatch.setattr(gpus, "SIMULATED", str(tmp_path))
+        monkeypatch.setattr(gpus, "SIMULATED_LOG", str(log))
+    assert gpus.fatal_xid([48, 79]) == "GPU 0000:3d:00 has had Xid 79 since the host booted"
+    # No line that begins in what is left out is judged.
+    assert gpus.fatal_xid([48]) is None
+
+
+def test_a_line_that_is_cut_is_none() -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(b"x" * 7 + b"\nlast\n")
+        file.flush()
+        assert programs.end_of(file.fileno(), 7) == "last\n"
+        assert programs.end_of(file.fileno(), 12) == "last\n"
+        assert programs.end_of(file.fileno(), 13) == "x" * 7 + "\nlast\n"
+        assert programs.end_of(file.fileno(), 3) == ""
 
 
 def test_no_name_of_a_persons_program_makes_an_xid() -> None:

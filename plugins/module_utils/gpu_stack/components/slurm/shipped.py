@@ -16,7 +16,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/gpus.py": (
         0o644,
-        "1716936c5153b1834a066c5d7ad4e9f4199435d3c661c5e80344793780d46962",
+        "48304a6d01a563b76b210f4c596f4a75fe09503fc563d49caa2ddab5e12c739b",
     ),
     "/usr/local/lib/gpu-slurm/program/health.py": (
         0o644,
@@ -36,7 +36,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/programs.py": (
         0o644,
-        "d831a2e0c68a191531c1070ddb1e43ee9836ec12c67e0a6fbeecf28ef1b10ef3",
+        "8b8ff0d1b7b4f9b299efa4c9fedba8bd5ce967f2da68e34fe8bf25ce48a72df4",
     ),
     "/usr/local/lib/gpu-slurm/program/words.py": (
         0o644,

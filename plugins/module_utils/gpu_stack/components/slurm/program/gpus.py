@@ -108,8 +108,8 @@ def fatal_xid(fatal: Iterable[int], call: Call = programs.call) -> str | None:
 def _log(call: Call) -> str:
     if os.path.exists(SIMULATED):
         try:
-            with open(SIMULATED_LOG, encoding="utf-8", errors="replace") as file:
-                return file.read(programs.LIMIT)
+            with open(SIMULATED_LOG, "rb") as file:
+                return programs.end_of(file.fileno(), programs.LIMIT)
         except OSError:
             return ""
     for argv in (JOURNAL, ["dmesg"]):

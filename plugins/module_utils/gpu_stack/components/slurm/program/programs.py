@@ -9,8 +9,9 @@ import time
 
 # The exit code of a program that did not end in time, as timeout(1) has it.
 SILENT = 124
-# Of a program's output no more is read.
-LIMIT = 4 << 20
+# Bytes from the end of a program's output: no more is read. Usual lines of the kernel's log are
+# fewer, as many as are asked for.
+LIMIT = 32 << 20
 # Nothing of the caller's environment but where slurmd says that Slurm's configuration is.
 ENVIRONMENT = {"LC_ALL": "C", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 
@@ -51,7 +52,7 @@ def _call(argv: list[str], patience: float, out: int, err: int) -> tuple[int, st
     code = _wait(process, patience)
     if code is None:
         return SILENT, "", "{0} did not answer within {1:.0f} s".format(argv[0], patience)
-    return code, _text(out), _text(err)
+    return code, end_of(out, LIMIT), end_of(err, LIMIT)
 
 
 def _wait(process: subprocess.Popen[bytes], patience: float) -> int | None:
@@ -69,5 +70,10 @@ def _wait(process: subprocess.Popen[bytes], patience: float) -> int | None:
     return process.returncode
 
 
-def _text(handle: int) -> str:
-    return os.pread(handle, LIMIT, 0).decode("utf-8", "replace")
+def end_of(handle: int, limit: int) -> str:
+    """The whole lines in the last `limit` bytes of a file."""
+    left_out = max(0, os.fstat(handle).st_size - limit)
+    data = os.pread(handle, limit, left_out)
+    if left_out:
+        data = data.partition(b"\n")[2]
+    return data.decode("utf-8", "replace")
