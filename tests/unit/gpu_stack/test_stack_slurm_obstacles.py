@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from converged_host import Host
 from gpu_stack.components.slurm import controller, jobs, node, nodes, obstacles, paths, wishes
-from gpu_stack.host.context import Result
+from gpu_stack.host.context import Context, Result
 from gpu_stack.host.refusal import RefusalError
 from slurm_host import DEFAULTS, NODE, OPTIONS, PART, SHOWN
 from slurm_look import context, node_host, plan
@@ -147,6 +148,67 @@ def test_slurm_can_not_go_under_a_job(host: Host) -> None:
     assert seen["removal"].startswith("job 7 of ada on gpu02: run again")
     host.write("/proc/77/status", "Uid:\t1000\t1000\t1000\t1000\n")  # somebody's of that name
     assert obstacles.survey(context(host, DEFAULTS), facts)["removal"] == ""
+
+
+def removal(host: Host, squeue: Result, shown: Result, options: dict[str, Any]) -> str:
+    """Why Slurm can't go, where squeue and `scontrol show node` answer so."""
+    asked: list[list[str]] = []
+
+    def run(argv: list[str]) -> Result:
+        asked.append(argv)
+        return squeue if "squeue" in argv else shown if "scontrol" in argv else Result(0, "", "")
+
+    there = Context(root=str(host.root), options=options, runner=run)
+    facts = {"platform": {"distribution": "debian", "release": "12"}}
+    why: str = obstacles.survey(there, facts)["removal"]
+    (question,) = (argv for argv in asked if "squeue" in argv)
+    assert question[:2] == ["timeout", "10"]
+    assert question[-2:] == ["-w", "gpu02"]
+    return why
+
+
+KNOWN, NO_JOB = Result(0, SHOWN, ""), Result(0, "", "")
+NOT_THERE = Result(1, "", "slurm_load_jobs error: Unable to contact slurm controller")
+FORGOTTEN = Result(1, "Node gpu02 not found\n", "")
+# As the action plugin has it where the controller is in the inventory too.
+OF_INVENTORY = {**DEFAULTS, "slurm_host": {"name": "gpu02", "staying": []}}
+
+
+@pytest.mark.parametrize("options", [DEFAULTS, OF_INVENTORY])
+def test_slurm_can_not_go_under_an_allocation_without_a_step(
+    host: Host, options: dict[str, Any]
+) -> None:
+    """slurmstepd runs only where a job has a step, not on all nodes that are allocated to it."""
+    squeue = Result(0, "7|ada|gpu|gpu[01-02]|RUNNING\n", "")
+    why = removal(host, squeue, KNOWN, options)
+    assert why.startswith("job 7 of ada on gpu[01-02]: run again")
+    assert removal(host, NO_JOB, KNOWN, options) == ""
+
+
+def slurmd(host: Host) -> None:
+    host.write("/proc/78/comm", "slurmd\n")
+    host.write("/proc/78/status", "Uid:\t0\t0\t0\t0\n")
+
+
+def test_slurm_goes_with_a_lost_controller_once_slurmd_is_stopped(host: Host) -> None:
+    slurmd(host)
+    why = removal(host, NOT_THERE, NOT_THERE, DEFAULTS)
+    assert why.startswith("whether a job has this host can't be known: slurm_load_jobs error")
+    assert "`systemctl disable --now slurmd` here, then run again" in why
+    host.write("/proc/78/status", "Uid:\t1000\t1000\t1000\t1000\n")  # somebody's of that name
+    assert removal(host, NOT_THERE, NOT_THERE, DEFAULTS) == ""
+
+
+def test_slurm_goes_from_a_host_that_its_controller_has_forgotten(host: Host) -> None:
+    slurmd(host)
+    unknown = Result(1, "", "squeue: error: Invalid node name gpu02")
+    assert removal(host, unknown, FORGOTTEN, DEFAULTS) == ""
+
+
+def test_a_controller_of_the_inventory_is_asked_before_it_forgets_the_host(host: Host) -> None:
+    """It may go in the same run, or not be able to start."""
+    slurmd(host)
+    assert removal(host, NOT_THERE, NOT_THERE, OF_INVENTORY) == ""
 
 
 def test_faults_of_the_inventory_are_the_preflights(host: Host) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ansible_collections.provision.gpu.plugins.action import slurm as action
 from ansible_collections.provision.gpu.plugins.plugin_utils import host_options, slurm_hosts
+from gpu_stack.components.slurm import wishes
 
 DEFAULTS = {name: host_options.DEFAULTS[name] for name in action.OPTIONS}
 STACK = {"tensorflow": "2.9"}
@@ -97,6 +98,12 @@ def test_a_partition_of_a_node_that_is_none_is_said() -> None:
 def test_a_controller_that_is_to_be_none_knows_who_stays() -> None:
     assert place("gpu01", slurm_state="absent")["staying"] == ["gpu02"]
     assert place("gpu02", slurm_state="absent")["staying"] == []
+
+
+def test_slurm_goes_from_a_host_whose_controller_is_in_the_inventory_or_not() -> None:
+    there = {"slurm_host": place("gpu02", slurm_state="absent")}
+    lost = {"slurm_host": place("gpu02", slurm_state="absent", slurm_controller="gpu09")}
+    assert [wishes.has_controller(options) for options in (there, lost, {})] == [True, False, False]
 
 
 def test_the_parts_of_a_run_are_those_of_one_controller() -> None:

@@ -9,62 +9,77 @@ import shutil
 from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
-from . import configuration, jobs, key, node_files, paths, records, services
+from . import configuration, jobs, key, node_files, nodes, paths, records, services, wishes
 
 if TYPE_CHECKING:
-    from typing import Any, Sequence
+    from typing import Any
+
+    from ...shapes import Options
 
 UNITS = ("slurmd", "slurmctld", "slurmdbd")
+# Of jobs; none is ever ended.
+AGAIN = "{0}: run again when they have ended; none is ever ended for you"
+SILENT = (
+    "whether a job has this host can't be known: {0}. Run again when slurmctld answers; where it "
+    "is gone for good, `systemctl disable --now slurmd` here, then run again"
+)
 
 
-def check(context: Context, staying: Sequence[str]) -> None:
+def check(context: Context, options: Options) -> None:
     """RefusalError while jobs run here, or nodes still are this controller's."""
-    reason = why_not(context, records.noted(context), staying)
+    reason = why_not(context, records.noted(context), options)
     if reason:
         raise RefusalError(reason)
 
 
-def why_not(context: Context, noted: dict[str, Any], staying: Sequence[str]) -> str:
-    """Why Slurm can't go from this host now, in words; "" where it can.
-
-    staying: hosts that the inventory wishes to stay nodes of this controller.
-    """
+def why_not(context: Context, noted: dict[str, Any], options: Options) -> str:
+    """Why Slurm can't go from this host now, in words; "" where it can."""
     name = (noted.get("part") or {}).get("name", "")
+    staying = wishes.staying(options)
     others = [part["name"] for part in records.parts(context) if part["name"] in staying]
     if others:
         return "{0} {1} still of this controller's cluster: take Slurm off there first".format(
             ", ".join(others), "is" if len(others) == 1 else "are"
         )
     controls, steps = bool(noted.get("settings")), at_work(context)
-    if not steps and not (controls and records.parts(context)):
+    if not steps and not (records.parts(context) if controls else name):
         return ""
     active_jobs, unknown = jobs.at_work(context.run, "" if controls else name)
-    if not active_jobs and not steps:
-        return ""
-    work = (
-        jobs.words(active_jobs)
-        if active_jobs
-        else f"{steps} job steps ({unknown or 'see scontrol listpids'})"
-    )
-    return f"{work}: run again when they have ended; none is ever ended for you"
+    if active_jobs:
+        return AGAIN.format(jobs.words(active_jobs))
+    if steps:
+        return AGAIN.format(f"{steps} job steps ({unknown or 'see scontrol listpids'})")
+    # One that is in the inventory is asked itself before it forgets this host.
+    if unknown and not controls and not wishes.has_controller(options):
+        return SILENT.format(unknown.rstrip(".")) if _gets_jobs(context, name) else ""
+    return ""
+
+
+def _gets_jobs(context: Context, name: str) -> bool:
+    """Whether a slurmctld that does not list jobs may have some on this node."""
+    if not _daemons(context, "slurmd"):
+        return False
+    return "not found" not in nodes.ask(context.run, name).get("error", "")
 
 
 def at_work(context: Context) -> int:
     """How many daemons of jobs' steps run on this host, as root."""
+    return _daemons(context, "slurmstepd")
+
+
+def _daemons(context: Context, name: str) -> int:
+    """How many processes of this name run on this host, as root."""
     count = 0
     for number in context.listdir("/proc"):
-        if (
-            number.isdigit()
-            and (context.read(f"/proc/{number}/comm") or "").strip() == "slurmstepd"
-        ):
+        if number.isdigit() and (context.read(f"/proc/{number}/comm") or "").strip() == name:
             count += context.is_roots(number)
     return count
 
 
-def remove(staying: Sequence[str]) -> dict[str, Any]:
+def remove(options: Options) -> dict[str, Any]:
     """{packages}: those that came with Slurm, for apt. The records stay until these are gone."""
     context = Context()
-    check(context, staying)
+    check(context, options)
     noted = records.noted(context)
     for unit in UNITS:
         if context.exists(f"/usr/sbin/{unit}"):

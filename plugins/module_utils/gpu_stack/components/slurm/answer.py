@@ -27,7 +27,7 @@ def _looked(params: dict[str, Any], _dry: bool) -> dict[str, Any]:
     here = context.isdir(paths.PLACE)
     if not wishes.is_wished(options):
         if here:
-            absent.check(context, wishes.staying(options))
+            absent.check(context, options)
         return {"changed": False, "gone": here, "packages": [], "controls": False, "node": False}
     wishes.check(options)
     return {
@@ -81,8 +81,7 @@ def _dismissed(params: dict[str, Any], dry: bool) -> dict[str, Any]:
 def _absent(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     if not Context().isdir(paths.PLACE):
         return {"changed": False, "packages": []}
-    staying = wishes.staying(params["options"])
-    return dict({"packages": []} if dry else absent.remove(staying), changed=True)
+    return dict({"packages": []} if dry else absent.remove(params["options"]), changed=True)
 
 
 def _forgotten(_params: dict[str, Any], dry: bool) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def survey(context: Context, facts: Facts) -> dict[str, Any]:
         "release": list(release(facts["platform"]) or []),
         "cgroup": cgroup(context),
         "bus": context.exists(BUS),
-        "removal": "" if wished else absent.why_not(context, noted, wishes.staying(options)),
+        "removal": "" if wished else absent.why_not(context, noted, options),
         "steps": absent.at_work(context),
     }
 

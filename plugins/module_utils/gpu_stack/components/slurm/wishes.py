@@ -59,6 +59,11 @@ def staying(options: Options) -> list[str]:
     return list(host(options).get("staying") or [])
 
 
+def has_controller(options: Options) -> bool:
+    """Whether the controller of a host that Slurm is to go from is in the inventory."""
+    return "staying" in host(options)
+
+
 def controls(options: Options) -> bool:
     """Whether this host runs slurmctld."""
     return bool(host(options)["name"]) and host(options)["name"] == options["slurm_controller"]
