@@ -13,8 +13,7 @@ import re
 from . import receipt
 from .change import blocker, change
 from .components import SPOKEN
-from .components.tensorflow import venv_use
-from .host import dpkg, mapping, owned_files, processes
+from .host import code_users, dpkg, mapping, owned_files, processes
 from .registered import WITH_PACKAGES
 from .registered_removals import MODULES
 from .type_checking import TYPE_CHECKING
@@ -163,7 +162,7 @@ def _using(context: Context, components: set[str]) -> list[dict[str, Any]]:
     for path in context.glob("/proc/[0-9]*/maps") if places or any(bases.values()) else []:
         text = context.read(path)
         if text is None:  # root of a container may not be allowed to ask
-            text = venv_use.started(context, context.read(path[: -len("maps")] + "cmdline") or "")
+            text = code_users.started(context, context.read(path[: -len("maps")] + "cmdline") or "")
         used = [name for name in places if places[name] in text]
         used += [name for name in bases if any(base in text for base in bases[name])]
         if used:

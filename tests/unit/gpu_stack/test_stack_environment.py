@@ -618,7 +618,7 @@ def test_a_look_refuses_one_in_use_that_a_run_would_change(
     wished: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked(wished)
-    monkeypatch.setattr(environment.venv_use, "names_of_users", lambda *_: ["pid 7 (python)"])
+    monkeypatch.setattr(environment.code_users, "names_of_users", lambda *_: ["pid 7 (python)"])
     assert asked(wished, state="looked")["complete"]
     Path(wished["root"], NAME, ".provision.json").unlink()
     with pytest.raises(RefusedError, match="is in use by pid 7"):

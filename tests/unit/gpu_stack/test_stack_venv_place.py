@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.components.tensorflow import venv_files, venv_place, venv_trust, venv_use
+from gpu_stack.components.tensorflow import venv_files, venv_place, venv_trust
+from gpu_stack.host import code_users
 from gpu_stack.host.context import Context
 
 from tests.mapped import mapped
@@ -23,7 +24,8 @@ NAME = "2.9.3-aaaaaaaa"
 PYTHON = "3.9"
 IMPORTED = (
     f"import sys; sys.path.insert(0, {str(GPU_STACK)!r}); "
-    "from gpu_stack.components.tensorflow import venv_files, venv_use; "
+    "from gpu_stack.components.tensorflow import venv_files; "
+    "from gpu_stack.host import code_users; "
     "from gpu_stack.host.context import Context"
 )
 SITE = "lib/python3.9/site-packages"
@@ -185,7 +187,7 @@ def test_one_that_is_in_use_is_not_replaced_and_nobody_is_ended(root: Path) -> N
     library = make(root / NAME) / SITE / "numpy/core.so"
     built(root)
     with mapped(library) as job:
-        users = venv_use.names_of_users(HOST, [str(root / NAME)])
+        users = code_users.names_of_users(HOST, [str(root / NAME)])
         assert [user.split()[1] for user in users] == [str(job.pid)]
         for act in (
             lambda: venv_place.finish(HOST, str(root), NAME, MARK),
@@ -205,7 +207,7 @@ def test_the_use_of_one_behind_a_link_is_seen(root: Path) -> None:
     link = root.parent / "link"
     link.symlink_to(root)
     with library.open("rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ):
-        code = f"{IMPORTED}; print(venv_use.names_of_users(Context(), [{str(link / NAME)!r}]))"
+        code = f"{IMPORTED}; print(code_users.names_of_users(Context(), [{str(link / NAME)!r}]))"
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
@@ -217,9 +219,9 @@ def test_where_the_kernel_does_not_tell_the_command_line_does(root: Path) -> Non
     venv = make(root / NAME)
     (root / "current").symlink_to(NAME)
     for line in (f"{root}/current/bin/python3\0x", f"/usr/bin/python3\0{venv}/bin/f2py\0"):
-        assert f"{venv}/bin/" in venv_use.started(HOST, line).split("\n")
-    assert venv_use.started(HOST, "") == ""
-    assert venv_use.started(HOST, "python3\0bin/x") == ""
+        assert f"{venv}/bin/" in code_users.started(HOST, line).split("\n")
+    assert code_users.started(HOST, "") == ""
+    assert code_users.started(HOST, "python3\0bin/x") == ""
 
 
 MORE = {

@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from ...host import background, boots, origin, package_files
+from ...host import background, boots, code_users, origin, package_files
 from ...host.context import Context
 from .. import tensorflow
 from . import (
@@ -27,7 +27,6 @@ from . import (
     venv_files,
     venv_place,
     venv_trust,
-    venv_use,
     wheel_files,
 )
 from .venv_place import RefusedError
@@ -127,7 +126,7 @@ class Environment(object):
 
     def refuse_in_use(self) -> None:
         """Refuses to change libraries under a running program."""
-        users = venv_use.names_of_users(self.context, [self.path])
+        users = code_users.names_of_users(self.context, [self.path])
         if users:
             raise RefusedError(
                 f"{self.path} would be changed, and is in use by {', '.join(users[:5])}. Run again "

@@ -20,7 +20,7 @@ import subprocess
 from collections.abc import Collection
 from typing import Any
 
-from ...host import directory_entries
+from ...host import code_users, directory_entries
 from ...host.context import Context
 from .. import tensorflow
 from . import venv_use
@@ -218,7 +218,7 @@ def finish(
 
 
 def _refuse_in_use(context: Context, place: str, venvs: list[str]) -> None:
-    users = venv_use.names_of_users(context, venvs)
+    users = code_users.names_of_users(context, venvs)
     if users:
         raise RefusedError(
             f"{place} is in use by {', '.join(users[:5])}: nothing of it was touched, and none is "

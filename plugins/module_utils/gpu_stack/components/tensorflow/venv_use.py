@@ -6,10 +6,9 @@ which is kept beside, and the plan says so. Nobody's process is ever ended.
 
 from __future__ import annotations
 
-import os
 import re
 
-from ...host.processes import process
+from ...host import code_users
 from ...rules import rules_of
 from ...type_checking import TYPE_CHECKING
 from .. import tensorflow
@@ -17,7 +16,6 @@ from . import wheel_files
 from .venv_files import OWN, PROGRAMS, SEEDED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
     from ...host.context import Context
@@ -41,7 +39,7 @@ def look(context: Context, state: State) -> dict[str, dict[str, Any]]:
         names = [path[len(root) + 1 :] for path, _seen in remains if path != root + "/current"]
         kinds = dict.fromkeys(names, "removed")
     paths = {name: f"{root}/{name}" for name in kinds} if remains is None else {}
-    users = using(context, _resolved(context, paths))
+    users = code_users.using(context, code_users.resolved(context, paths))
     venvs: dict[str, dict[str, Any]] = {}
     for name, kind in kinds.items():
         venv = f"{root}/{name}"
@@ -49,12 +47,6 @@ def look(context: Context, state: State) -> dict[str, dict[str, Any]]:
         venvs[name] = {"kind": kind, "more": more, "using": users.get(name) or []}
         venvs[name]["kept"] = save_name(context, venv) if more else None
     return venvs
-
-
-def _resolved(context: Context, paths: dict[str, str]) -> dict[str, str]:
-    """{name: real path} of those of these environments that exist."""
-    resolved = {name: context.resolve(path) for name, path in paths.items()}
-    return {name: path for name, path in resolved.items() if path is not None}
 
 
 def _kinds(context: Context, root: str, state: State) -> dict[str, str]:
@@ -80,52 +72,6 @@ def _kind(row: Row, venv: dict[str, Any], options: Options) -> str | None:
     if any(item["repair"] for item in changes):
         return "anew"
     return "changed" if any(item["item"] in row["wheels"] for item in changes) else None
-
-
-def using(context: Context, places: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
-    """{name: [{pid, user, command}]} of processes that have files below these open as code."""
-    return {
-        name: [process(context, pid, comm) for pid, comm in users]
-        for name, users in users_of(context, places).items()
-    }
-
-
-def names_of_users(context: Context, venvs: Iterable[str]) -> list[str]:
-    """["pid 77 (python)"] of processes that use one of these environments."""
-    users = users_of(context, _resolved(context, {path: path for path in venvs}))
-    every = {user for processes in users.values() for user in processes}
-    return [
-        f"pid {pid} ({comm})"
-        for pid, comm in sorted(every, key=lambda user: int(user[0]))
-        if int(pid) != os.getpid()
-    ]
-
-
-def users_of(context: Context, places: dict[str, str]) -> dict[str, list[tuple[str, str]]]:
-    """{name: [(pid, name of the process)]} of processes that have files below these open as code.
-
-    In a container root may not read the maps of others; there their command line decides.
-    """
-    users: dict[str, list[tuple[str, str]]] = {}
-    for path in context.glob("/proc/[0-9]*/maps") if places else []:
-        text = context.read(path)
-        if text is None:
-            line = context.read(path[: -len("maps")] + "cmdline")
-            if line is None:
-                continue
-            text = started(context, line)
-        for name in sorted(places):
-            if places[name] + "/" in text:
-                pid = path.split("/")[2]
-                comm = (context.read(f"/proc/{pid}/comm") or "").strip()
-                users.setdefault(name, []).append((pid, comm))
-    return users
-
-
-def started(context: Context, line: str) -> str:
-    """The real directories of a command line's program and of its script, a line each."""
-    paths = [word.rpartition("/")[0] for word in line.split("\0")[:2] if word.startswith("/")]
-    return "\n".join(f"{context.resolve(path or '/')}/" for path in paths)
 
 
 def added(context: Context, venv: str) -> list[str]:
