@@ -47,8 +47,8 @@ class CudnnOptions(Options):
     """The archive as a file on the machine that runs Ansible, used instead of a URL."""
     cudnn_host_file: str = option("", example="/mnt/share/cudnn-11.2-linux-x64-v8.1.0.77.tgz")
     """The archive as a file on the host itself, used instead of a URL."""
-    cudnn_keep_old: bool = option(True)
-    """Keep the versions that are no longer in use."""
+    cudnn_keep_old: bool = option(True, looked_at=True)
+    """Keep the versions that are no longer in use. False: the plan lists their removal."""
     cudnn_proxy: str = option("", example="http://proxy.example.org:3128")
     """Proxy for the download."""
     cudnn_ca_bundle: str = option("")

@@ -15,6 +15,7 @@ from gpu_stack.host import apt_commands
 from gpu_stack.host.context import Context
 
 from plugins.modules import cuda_tree
+from tests.mapped import mapped
 from tests.unit.gpu_stack import apt_host
 from tests.unit.gpu_stack.apt_host import AptHost
 
@@ -145,6 +146,24 @@ def test_check_mode_names_the_trees_and_does_nothing(
     result = json.loads(capsys.readouterr().out)
     assert (ended.value.code, result["changed"], result["removed"]) == (0, True, [str(tree)])
     assert (tree / ".provision-packages").read_text() == RECORD
+
+
+def test_a_tree_that_a_process_uses_stays_and_so_do_the_others(
+    host: AptHost, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job opens libraries when it needs them first, hours after its beginning perhaps."""
+    monkeypatch.setattr(Context, "read", READ)  # after `host`, which has no files
+    (tree.with_name("cuda-11.0") / "bin").mkdir(parents=True)
+    (tree.with_name("cuda-11.0") / ".provision-packages").write_text("")
+    library = tree / "extras/CUPTI/lib64/libcupti.so"
+    library.write_bytes(bytes(4096))
+    with mapped(library) as job:
+        with pytest.raises(trees.RefusalError, match=f"{tree} is in use by pid {job.pid} "):
+            settle()
+        assert settle(check_mode=True)["removed"] == [str(tree.with_name("cuda-11.0")), str(tree)]
+    assert host.calls == []
+    assert len(trees.recorded()) == 2
+    assert settle()["changed"] is True
 
 
 # the one in use

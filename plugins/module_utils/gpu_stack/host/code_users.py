@@ -10,6 +10,7 @@ import os
 
 from ..type_checking import TYPE_CHECKING
 from .processes import process
+from .refusal import RefusalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,6 +42,17 @@ def names_of_users(context: Context, directories: Iterable[str]) -> list[str]:
         for pid, comm in sorted(every, key=lambda user: int(user[0]))
         if int(pid) != os.getpid()
     ]
+
+
+def refuse(context: Context, directories: Iterable[str]) -> None:
+    """RefusalError where a process uses one of these directories."""
+    for path in directories:
+        users = names_of_users(context, [path])
+        if users:
+            raise RefusalError(
+                f"{path} is in use by {', '.join(users[:5])}: nothing of it was touched, and none "
+                "is ever ended for you."
+            )
 
 
 def users_of(context: Context, places: dict[str, str]) -> dict[str, list[tuple[str, str]]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from ...change import change
-from ...host import apt, dpkg, file_state, loader, logins, modes, package_files
+from ...host import apt, code_users, dpkg, file_state, loader, logins, modes, package_files
 from ...type_checking import TYPE_CHECKING
 from . import nvidia_cuda
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Changes, Options, Row, Stack, State
+    from ...shapes import Changes, Facts, Options, Row, Stack, State
 
 NAME = "cuda"
 PREFERENCES = "/etc/apt/preferences.d/provision-cuda"
@@ -266,6 +266,15 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
             ]
         changes.extend(content)
     return changes
+
+
+def survey(context: Context, _facts: Facts, changes: Changes) -> dict[str, Any]:
+    """The preflight's `cuda_users`: who uses the trees that a run would remove."""
+    removed = [entry["item"] for entry in changes
+               if entry["component"] == NAME and entry["to"] is None]  # fmt: skip
+    trees = [path for path in removed if path.startswith(nvidia_cuda.LINK + "-")]
+    places = code_users.resolved(context, {tree: tree for tree in trees})
+    return {"cuda_users": code_users.using(context, places)} if trees else {}
 
 
 def packages(row: Row, context: Context) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""Rule against a CUDA that no package owns and that shadows the lock's."""
+"""Rules against a CUDA that no package owns and that shadows the lock's, and trees in use."""
 
 from __future__ import annotations
 
-from ...host import dpkg
+from ...host import code_users, dpkg
 from ...host.processes import text_of
 from ...rules import rules_of
 from ...type_checking import TYPE_CHECKING
@@ -52,5 +52,15 @@ def unowned_cuda(host: Facts, _changes: Changes, _options: Options, row: Row) ->
     ]
 
 
+def in_use(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
+    """Stops while a process uses a tree that the run would remove."""
+    users = facts["preflight"].get("cuda_users") or {}
+    hint = (
+        "run again when it has ended, or leave it out with --skip-tags cuda; none is ever ended "
+        "for you"
+    )
+    return [(message, hint) for message in code_users.in_words(users, "")]
+
+
 FACTS = {"usr_local_cuda": usr_local_cuda}
-RULES = rules_of(cuda.NAME, stops={"unowned-cuda": unowned_cuda})
+RULES = rules_of(cuda.NAME, stops={"unowned-cuda": unowned_cuda, "cuda-in-use": in_use})

@@ -1,7 +1,8 @@
 """Removes trees of NVIDIA's packages, as /usr/local/cuda-11.8, that this program brought.
 
 A record in each tree names the packages that its role installed. What was on the host before the
-first run stays, and so does what the wished release needs too.
+first run stays, and so does what the wished release needs too. A tree that a process uses is not
+removed: it may open a library of that tree yet.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import glob
 import os
 
-from ...host import apt_commands, directory_entries
+from ...host import apt_commands, code_users, directory_entries
 from ...host.context import Context
 from ...host.package_removal import ledger
 from ...host.refusal import RefusalError
@@ -30,7 +31,9 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     if params["state"] == "present":
         return tree_in_use.settle(params, check_mode)
     removed = [tree for tree in recorded() if tree != params["keep"].rstrip("/")]
-    for tree in [] if check_mode else removed:
+    going = [] if check_mode else removed
+    code_users.refuse(Context(), going)
+    for tree in going:
         remove(Context(), tree, params["packages"], params["wait"])
     return {"changed": bool(removed), "removed": removed}
 

@@ -7,7 +7,7 @@ with it detects a deleted or truncated library without reading 1.5 GB.
 from __future__ import annotations
 
 from ...change import change
-from ...host import file_state, loader, modes
+from ...host import code_users, file_state, loader, modes
 from ...type_checking import TYPE_CHECKING
 from . import directories, layout
 from .layout import MANIFEST, directory_name, header_version, library_directory
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Changes, Options, Row, Stack, State
+    from ...shapes import Changes, Facts, Options, Row, Stack, State
 
 NAME = "cudnn"
 LOADER_FILE = "/etc/ld.so.conf.d/00-provision-cudnn.conf"
@@ -70,6 +70,7 @@ def look(context: Context) -> dict[str, Any]:
     soname = row.get("soname")
     path = context.loader.get(soname) if soname else None
     header = header_version(context.read(root + "/current/include/cudnn_version.h"))
+    keeps_old = context.options.get("cudnn_keep_old", True)
     links, obsolete = _links(context, row, top, names) if top else ({}, {})
     return {
         "links": {
@@ -79,6 +80,7 @@ def look(context: Context) -> dict[str, Any]:
         "version": header,
         "current": context.readlink(root + "/current"),
         "manifest": manifest,
+        "old": layout.others(context, root, directory(row)) if row and not keeps_old else [],
         "files": {name: layout.entry(context, f"{top}/{name}", owner, since) for name in names},
         "header": header,
         "loader_file": context.read(LOADER_FILE),
@@ -130,8 +132,24 @@ def _link_changes(row: Row, state: State, root: str) -> Changes:
 
 
 def differ(stack: Stack, state: State, options: Options) -> Changes:
-    """Changes that make the locked cuDNN complete, current, readable and known to the loader."""
-    row = stack[NAME]
+    """Changes that make the locked cuDNN complete, current, readable and known to the loader, and
+    the only one where others are not to be kept.
+    """
+    reason = "cudnn_keep_old is false"
+    old = [change(NAME, name, "present", "absent", reason) for name in state.get("old") or []]
+    return _locked_changes(stack[NAME], state, options) + old
+
+
+def survey(context: Context, _facts: Facts, changes: Changes) -> dict[str, Any]:
+    """The preflight's `cudnn_users`: who uses the versions that a run would remove."""
+    root = root_of(context.options)
+    old = [entry["item"] for entry in changes if entry["component"] == NAME
+           and entry["to"] == "absent" and not entry["item"].startswith("/")]  # fmt: skip
+    places = code_users.resolved(context, {name: f"{root}/{name}" for name in old})
+    return {"cudnn_users": code_users.using(context, places)} if old else {}
+
+
+def _locked_changes(row: Row, state: State, options: Options) -> Changes:
     root = root_of(options)
     version = "{0} for CUDA {1}".format(row["version"], row["cuda"])
     manifest = state["manifest"]

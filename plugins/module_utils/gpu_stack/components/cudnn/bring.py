@@ -215,7 +215,7 @@ def _settle(
     result: dict[str, Any],
     check_mode: bool,
 ) -> None:
-    """Does what needs no archive: the switch, modes, other versions, links in CUDA's tree."""
+    """Does what needs no archive: the switch, modes, links in CUDA's tree, other versions."""
     if installed["names"] and installed["complete"] and not installed["current"]:
         result["changed"] = True
         if not check_mode:
@@ -223,11 +223,11 @@ def _settle(
     opened = directories.repair(
         context, version.root, version.tree, installed["names"], doing=not check_mode
     )
+    links = _links(context, version, manner, installed["names"], check_mode)
     removed = [] if manner.keep_old else installed["others"]
     if removed and not check_mode:
         versions.prune(context, version)
     result["removed"] += removed
-    links = _links(context, version, manner, installed["names"], check_mode)
     result["changed"] |= bool(opened or removed or links)
 
 

@@ -90,6 +90,18 @@ def manifest(context: Context, tree: str) -> dict[str, Any] | None:
     return content if isinstance(content.get("files"), dict) else None
 
 
+def others(context: Context, root: str, name: str) -> list[str]:
+    """Names of the directories below the root that hold other versions of this role's."""
+    return [
+        other
+        for other in context.listdir(root)
+        if other != name
+        and not other.startswith(".")
+        and context.readlink(f"{root}/{other}") is None
+        and manifest(context, f"{root}/{other}") is not None
+    ]
+
+
 def entry(
     context: Context, path: str, owner: int | None = None, since: float = float("inf")
 ) -> dict[str, Any] | None:

@@ -1,7 +1,8 @@
-"""Rule about cuDNN's archive that the controller is to provide and lacks."""
+"""Rules about cuDNN's archive that the controller lacks, and about versions in use."""
 
 from __future__ import annotations
 
+from ...host import code_users
 from ...rules import rules_of
 from ...type_checking import TYPE_CHECKING
 from .. import cudnn
@@ -27,4 +28,14 @@ def cudnn_archive_absent(_host: Facts, changes: Changes, options: Options, row: 
     ]
 
 
-RULES = rules_of(cudnn.NAME, stops={"cudnn-archive": cudnn_archive_absent})
+def in_use(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
+    """Stops while a process uses a version that the run would remove."""
+    users = facts["preflight"].get("cudnn_users") or {}
+    hint = (
+        "run again when it has ended, or keep it with cudnn_keep_old: true; none is ever ended for "
+        "you"
+    )
+    return [(message, hint) for message in code_users.in_words(users, "cuDNN ")]
+
+
+RULES = rules_of(cudnn.NAME, stops={"cudnn-archive": cudnn_archive_absent, "cudnn-in-use": in_use})

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 
-from ...host import directory_entries
+from ...host import code_users, directory_entries
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import layout
@@ -76,18 +76,6 @@ def _sentence(fault: str, entry: dict[str, Any], actual: Any) -> str:
     return f"has mode {actual['mode']}, not {entry['mode']}"
 
 
-def other_versions(context: Context, version: layout.Version) -> list[str]:
-    """Names of the directories below the root that hold other versions of this role's."""
-    return [
-        name
-        for name in context.listdir(version.root)
-        if name != version.name
-        and not name.startswith(".")
-        and context.readlink(f"{version.root}/{name}") is None
-        and layout.manifest(context, f"{version.root}/{name}") is not None
-    ]
-
-
 def look(context: Context, version: layout.Version) -> dict[str, Any]:
     """State of the installed versions as plain data; changes nothing."""
     problems = differences(context, version)
@@ -97,7 +85,7 @@ def look(context: Context, version: layout.Version) -> dict[str, Any]:
         "problems": problems,
         "current": context.readlink(f"{version.root}/{layout.CURRENT}") == version.name,
         "names": sorted(manifest["files"]) if manifest is not None else [],
-        "others": other_versions(context, version),
+        "others": layout.others(context, version.root, version.name),
     }
 
 
@@ -275,8 +263,12 @@ def _is_ours(context: Context, current: str) -> bool:
 
 
 def prune(context: Context, version: layout.Version) -> list[str]:
-    """Remove the other versions that this role installed; returns their names."""
-    removed = other_versions(context, version)
+    """Remove the other versions that this role installed; returns their names.
+
+    A refusal where a process uses one of them: it may open a library of that version yet.
+    """
+    removed = layout.others(context, version.root, version.name)
+    code_users.refuse(context, [f"{version.root}/{name}" for name in removed])
     for name in removed:
         shutil.rmtree(os.path.join(version.root, name))
     return removed
