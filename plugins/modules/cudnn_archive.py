@@ -113,7 +113,7 @@ renewed:
   type: bool
   returned: with state present
 backup:
-  description: Names under which was kept what stood in the way.
+  description: Names under which was kept what stood in the way, and what somebody changed.
   type: list
   elements: str
   returned: with state present

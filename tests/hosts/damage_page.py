@@ -117,6 +117,8 @@ BOTTOM = """
 - Memory errors, faults of the GPU itself, a kernel module changed after it was loaded.
 
 When `--deep` repairs an edited configuration file or key, it keeps the edited one as `.dpkg-old`.
+When cuDNN is unpacked again, files in it with other content, and files that are not in its archive,
+are kept in `VERSION.backup-TIME` beside it; delete them if nobody needs them.
 A damaged venv is rebuilt beside the old one. If users added packages to it, the plan names them
 and the old venv is kept as `NAME.save`. Whole wheels that are missing or have another version are
 installed without rebuilding the venv.

@@ -217,7 +217,10 @@ def backup_name(path: str) -> str:
 
 
 def put_in_place(context: Context, staging: str, tree: str) -> list[str]:
-    """Rename staging to its final name; returns backups of what was there and was not ours."""
+    """Rename staging to its final name; returns backups of what was there and was not ours.
+
+    Of a version of this role's, that is what somebody changed in it or added to it.
+    """
     if not os.path.lexists(tree):
         os.rename(staging, tree)
         return []
@@ -226,11 +229,48 @@ def put_in_place(context: Context, staging: str, tree: str) -> list[str]:
         os.rename(tree, kept)
         os.rename(staging, tree)
         return [kept]
+    backup = keep_edits(context, tree)
     aside = tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=os.path.dirname(tree))
     os.rename(tree, os.path.join(aside, "old"))
     os.rename(staging, tree)
     shutil.rmtree(aside, ignore_errors=True)
-    return []
+    return backup
+
+
+def keep_edits(context: Context, tree: str) -> list[str]:
+    """Keep a tree's files that are not as they were unpacked; returns the directory they are in.
+
+    As further links to them: nothing is copied, and the tree is whole until it is replaced. Not
+    within the tree, where the loader would take a library by whatever name.
+    """
+    files = (layout.manifest(context, tree) or {"files": {}})["files"]
+    edited = [
+        name
+        for name in _names_below(tree)
+        if name != layout.MANIFEST
+        and not (name in files and _is_as_unpacked(context, f"{tree}/{name}", files[name], 0))
+    ]
+    if not edited:
+        return []
+    kept = backup_name(tree)
+    try:
+        for name in edited:
+            os.makedirs(os.path.dirname(f"{kept}/{name}"), exist_ok=True)
+            os.link(f"{tree}/{name}", f"{kept}/{name}", follow_symlinks=False)
+        directory_entries.sync(kept)
+    except BaseException:
+        shutil.rmtree(kept, ignore_errors=True)
+        raise
+    return [kept]
+
+
+def _names_below(tree: str) -> list[str]:
+    """Relative paths of everything below a directory but its directories, sorted."""
+    paths = []
+    for place, directories, files in os.walk(tree):
+        links = [name for name in directories if os.path.islink(os.path.join(place, name))]
+        paths += [os.path.join(place, name) for name in [*files, *links]]
+    return sorted(os.path.relpath(path, tree) for path in paths)
 
 
 # --- switching and removing --------------------------------------------------------------------
