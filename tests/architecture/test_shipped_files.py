@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from gpu_stack.components.gpu_front_door import shipped
 
 from provision.render import registered, shipped_files
 from tests.collection import ROOT
 
+PLANNED = re.compile(r"^ +- (/\S+)", re.M)
 MODULES = sorted((ROOT / shipped_files.WORKSPACE.folder).glob("*.py"))
 EVERY = [
     path for program in shipped_files.PROGRAMS for path in (ROOT / program.folder).glob("*.py")
@@ -22,6 +25,13 @@ def test_what_is_rendered_is_current() -> None:
     """`python -m provision roles sync` writes it."""
     for path, data in (shipped_files.render(ROOT) | registered.render()).items():
         assert (ROOT / path).read_bytes() == data, path
+
+
+def test_the_front_doors_scenario_expects_each_of_its_files() -> None:
+    """A plan of the scenario is compared with that list exactly, and `make test` does not run it."""
+    text = (ROOT / "molecule" / "gpu_front_door" / "expect.yml").read_text("utf-8")
+    expected = {item for item in PLANNED.findall(text) if item.startswith(shipped.LIBRARY)}
+    assert expected == {path for path in shipped.FILES if path.startswith(shipped.LIBRARY)}
 
 
 def outside(path: Path) -> list[str]:

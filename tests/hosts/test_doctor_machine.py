@@ -50,7 +50,7 @@ def fixed(project: Project) -> None:
     code, findings, output = doctor(project, "--fix")
     assert (code in (0, 5), findings) == (True, {}), output  # 5: not as locked
     left = project.provision("plan", "-i", "lab", "--tags", "nvidia_driver")
-    assert "nothing to change" in left.stdout or left.returncode in {0, 5}, left.stdout
+    assert left.returncode in {0, 5}, left.stdout
     assert [c for c in project.entry(HOST)["changes"] if c["selected"]] == []
 
 

@@ -27,7 +27,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_a_play_brings_a_cluster_and_the_next_changes_nothing(hosts: Cluster) -> None:
     output = hosts.role_alone("slurm", **OPTIONS)
     for host in HOSTS:
-        assert f"{host} in the cluster gpu: idle, gpu:tesla_t4:2; a job saw" in output
+        assert f"{host} in the cluster gpu: idle, gpu:tesla_t4:2; a job could open only" in output
     ran = hosts.as_person(HOSTS[1], "ada", "srun -N 2 --gres=gpu:1 hostname")
     assert sorted(ran.split()) == HOSTS
     again = hosts.role_alone("slurm", **OPTIONS)
