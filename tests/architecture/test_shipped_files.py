@@ -28,7 +28,7 @@ def test_what_is_rendered_is_current() -> None:
 
 
 def test_the_front_doors_scenario_expects_each_of_its_files() -> None:
-    """A plan of the scenario is compared with that list exactly, and `make test` does not run it."""
+    """A plan of the scenario is compared with that list exactly; `make test` does not run it."""
     text = (ROOT / "molecule" / "gpu_front_door" / "expect.yml").read_text("utf-8")
     expected = {item for item in PLANNED.findall(text) if item.startswith(shipped.LIBRARY)}
     assert expected == {path for path in shipped.FILES if path.startswith(shipped.LIBRARY)}

@@ -284,7 +284,8 @@ def test_an_index_is_never_older_than_the_archives(fleet: Fleet) -> None:
 
 
 def test_a_cache_that_changes_a_byte_is_refused_and_named(fleet: Fleet) -> None:
-    assert get(fleet, f"{fleet.root.removeprefix(fleet.url)}/repo/cache-three_1.0_all.deb").startswith("200 ")
+    package = f"{fleet.root.removeprefix(fleet.url)}/repo/cache-three_1.0_all.deb"
+    assert get(fleet, package).startswith("200 ")
     flip = (
         "import sys\n"
         "for p in sys.argv[1:]:\n"
