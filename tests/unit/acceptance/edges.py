@@ -8,6 +8,8 @@ from typing import Any
 from tests.unit.acceptance.machines import A100, Facts, event, machine
 
 H100 = "NVIDIA H100 80GB HBM3"
+V100 = "Tesla V100-SXM2-16GB"
+RTX = "NVIDIA GeForce RTX 3090"
 MUTE = (
     "ecc", "rows", "pages", "throttle", "temperature", "temperature_slowdown", "power_limit",
     "compute_mode", "mig", "utilization", "state", "processes", "recovery", "repairs", "sram",
@@ -93,6 +95,22 @@ def _links(name: str, down: tuple[int, ...], count: int = 2) -> Facts:
     return facts
 
 
+def _unpublished() -> Facts:
+    """All NVLinks of one of two are down, of a model that is in no catalog."""
+    facts = _links(A100, tuple(range(12)))
+    for gpu in facts["nvml"]["gpus"]:
+        gpu["name"] = "NVIDIA Made Up 1"
+    return facts
+
+
+def _all_links_down() -> Facts:
+    """As without the fabric manager: no card shows that they could be up."""
+    facts = _links(A100, tuple(range(12)))
+    for link in facts["nvml"]["gpus"][1]["links"]:
+        link["up"] = False
+    return facts
+
+
 def _unlike() -> Facts:
     """Two cards of different models with NVLinks up."""
     facts = machine(A100, 2)
@@ -150,6 +168,10 @@ def edges() -> dict[str, tuple[Facts, int]]:
         "slow in P0 without work": _loaded(0, 0),
         "two NVLinks down": _links(A100, (3, 4)),
         "all NVLinks of one down": _links(A100, tuple(range(12))),
+        "all NVLinks of one down, of a model without MIG": _links(V100, tuple(range(6))),
+        "all NVLinks of a card without figures down": _unpublished(),
+        "all NVLinks of one of two down whose bridges are optional": _links(RTX, tuple(range(4))),
+        "all NVLinks of all down": _all_links_down(),
         "NVLinks that lead nowhere": _links(A100, (3,), 1),
         "NVLinks of unlike cards": _unlike(),
         "ECC off": card(_ecc(mode=0)),

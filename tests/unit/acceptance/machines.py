@@ -220,6 +220,12 @@ def healthy() -> dict[str, Facts]:
             made[f"{count} x {name}, at work"] = machine(name, count, busy=True)
     for name in ("NVIDIA A100-SXM4-40GB", "NVIDIA H100 80GB HBM3"):
         made[f"4 x {name}, MIG"] = machine(name, 4, mig=True)
+    # Of an A100 in MIG mode the driver has all NVLinks down.
+    made["8 x A100, one of them MIG"] = machine("NVIDIA A100-SXM4-40GB", 8)
+    _unlinked(made["8 x A100, one of them MIG"])
+    made["8 x A100, one of them MIG"]["nvml"]["gpus"][1]["mig"] = {
+        "mode": 1, "pending": 1, "instances": ["MIG-1"]
+    }  # fmt: skip
     for name in ("Tesla T4", "NVIDIA A100-SXM4-40GB", "NVIDIA GeForce RTX 3090"):
         made[f"2 x {name}, of a new driver"] = machine(name, newest=True)
     worn = machine("NVIDIA H100 80GB HBM3", 4, newest=True)
@@ -392,6 +398,11 @@ def _uncounted(facts: Facts) -> None:
     facts["nvml"]["topology"].clear()
 
 
+def _unlinked(facts: Facts) -> None:
+    for link in facts["nvml"]["gpus"][1]["links"]:
+        link.update(up=False, peer=None)
+
+
 def _off_the_bus(facts: Facts) -> None:
     _uncounted(facts)
     facts["bus"].pop()
@@ -434,6 +445,7 @@ FAULTS = {
     "NVLink down": Fault(
         "nvlink", "degraded", "reseat", _of_gpu("links", 3, "up", to=False), model=A100
     ),
+    "no NVLink up": Fault("nvlink", "degraded", "reseat", _unlinked, model=A100),
     "ECC": Fault("ecc", "failed", "reset", _of_gpu("ecc", "uncorrected", to=2)),
     "row not remapped": Fault(
         "rows", "failed", "service", _of_gpu("rows", "failed", to=1), model=A100

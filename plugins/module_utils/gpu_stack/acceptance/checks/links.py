@@ -65,14 +65,18 @@ def nvlink(gpu: dict[str, Any]) -> dict[str, Any]:
     """As many NVLinks are up as on the cards of the same model.
 
     Bridges join only some of a card's links, and only some of the cards: a card without any, and
-    links that are down on all of them, are how the machine was built.
+    links that are down on all of them, are how the machine was built. A model whose links need no
+    bridge has all of its cards joined.
     """
     links = gpu["links"]
     if not links:
         return not_applicable("the driver shows no NVLink of this card")
     number = up(gpu)
-    if not number:
+    if not number and not (gpu["like"] and _needs_no_bridge(gpu)):
         return not_applicable("no NVLink is in use")
+    if not number and (gpu["mig"] or {}).get("mode"):
+        # NVIDIA's driver switches those of an A100 off.
+        return not_applicable("no NVLink is in use, and MIG is on")
     if not gpu["like"]:
         return measured("{0} of {1} NVLinks are up".format(number, len(links)))
     most = max(number, *(up(card) for card in gpu["like"]))
@@ -82,6 +86,11 @@ def nvlink(gpu: dict[str, Any]) -> dict[str, Any]:
         evidence = ["down: link {0}".format(down)]
         return finding(DEGRADED, reason, evidence, action="reseat", threshold=most, source="host")
     return ok("{0} NVLinks are up".format(number), threshold=most, source="host")
+
+
+def _needs_no_bridge(gpu: dict[str, Any]) -> bool:
+    """Whether the catalog says how many NVLinks each card of the model has in every machine."""
+    return bool(gpu["figures"] and gpu["figures"].nvlink_links)
 
 
 def up(gpu: dict[str, Any]) -> int:
