@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.unit.acceptance.machines import A100, Facts, event, machine
+from tests.unit.acceptance.machines import (
+    A100,
+    DRAIN,
+    NO_RECOVERY,
+    REBOOT,
+    RESET,
+    Facts,
+    asked_for,
+    event,
+    machine,
+)
 
 H100 = "NVIDIA H100 80GB HBM3"
 V100 = "Tesla V100-SXM2-16GB"
@@ -56,6 +66,18 @@ def _kernel(*numbers: int, other: int | None = None) -> Facts:
     facts["log"]["xids"] = [event(0, number) for number in numbers]
     if other is not None:
         facts["log"]["xids"].append(event(1, other))
+    return facts
+
+
+def _asked_for(*recoveries: str, other: int | None = None) -> Facts:
+    """One card's Xids 154, each with another recovery, after one of another number, and then 31."""
+    facts = machine("Tesla T4", 2)
+    facts["log"]["xids"] = [event(0, other)] if other is not None else []
+    before = NO_RECOVERY
+    for recovery in recoveries:
+        facts["log"]["xids"].append(asked_for(0, before, recovery))
+        before = recovery
+    facts["log"]["xids"].append(event(0, 31))
     return facts
 
 
@@ -227,6 +249,11 @@ def edges() -> dict[str, tuple[Facts, int]]:
         "six Xids": _kernel(31, 31, 31, 31, 31, 31),
         "failed weighs more than a stronger action": _kernel(61, 46),
         "of two that failed the stronger action": _kernel(46, 79),
+        "a reboot that the driver asks for no more": _asked_for(REBOOT, DRAIN),
+        "what the driver asks for again": _asked_for(RESET, NO_RECOVERY, RESET),
+        "an Xid of which the driver asks for nothing more": _asked_for(
+            RESET, NO_RECOVERY, other=62
+        ),
         "the other card's Xid": _kernel(other=79),
         "uncounted, without a slot": _uncounted(lambda facts: facts["bus"][1].update(slot=None)),
         "uncounted, without a driver": _uncounted(

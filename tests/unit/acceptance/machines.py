@@ -262,6 +262,9 @@ def healthy() -> dict[str, Facts]:
     programs = machine()
     programs["log"]["xids"] = [event(0, 31), event(1, 13), event(1, 43)]
     made["errors of programs"] = programs
+    reset = machine()
+    reset["log"]["xids"] = [asked_for(0, NO_RECOVERY, RESET), asked_for(0, RESET, NO_RECOVERY)]
+    made["a reset that the driver asks for no more"] = reset
     for name, events in programs_at_fault().items():
         made[name] = machine()
         made[name]["log"]["xids"] = events
@@ -330,13 +333,23 @@ def event(
     *,
     pid: int | None = None,
     part: str | None = None,
+    own: str = "m",
 ) -> dict[str, Any]:
     """An Xid of the kernel's log; `time` in seconds since the first."""
     return {
         "time": None if time is None else 1764000000.0 + time,
-        "pci": address(index), "number": number, "message": "m", "own": "m",
+        "pci": address(index), "number": number, "message": own, "own": own,
         "pid": pid, "part": part,
     }  # fmt: skip
+
+
+NO_RECOVERY, RESET = "0x0 (None)", "0x1 (GPU Reset Required)"
+REBOOT, DRAIN = "0x2 (Node Reboot Required)", "0x3 (Drain P2P)"
+
+
+def asked_for(index: int, before: str, now: str) -> dict[str, Any]:
+    """An Xid 154, by which the driver says which recovery it asks for now."""
+    return event(index, 154, own=f"GPU recovery action changed from {before} to {now}")
 
 
 def again(index: int, number: int, times: int, **words: Any) -> list[dict[str, Any]]:

@@ -21,6 +21,9 @@ UNKNOWN = Verdict("not in the catalog", "degraded", "watch")
 # how many incidents; processes: by how many; least: from how many times on it says something.
 Repeated = collections.namedtuple("Repeated", "name severity action part times processes least")
 
+# "GPU Recovery Action Changed".
+RECOVERY_CHANGED = 154
+
 # In seconds. Xids without a longer silence between them are one incident, as NVIDIA counts them:
 # https://docs.nvidia.com/fleet-intel/user-guide/xid-bursts
 SILENCE = 180
@@ -38,6 +41,17 @@ def verdict(number: int, own: str) -> Verdict:
         if words in own:
             return Verdict(usual.name, severity, action)
     return usual
+
+
+def standing(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events without each change of the driver's recovery action but the last. Pure.
+
+    Each says what is to be done from then on; that it is nothing any more is the last one's word.
+    """
+    changes = [event for event in events if event["number"] == RECOVERY_CHANGED]
+    return [
+        event for event in events if event["number"] != RECOVERY_CHANGED or event is changes[-1]
+    ]
 
 
 def repeated(number: int, events: Sequence[dict[str, Any]]) -> Repeated | None:

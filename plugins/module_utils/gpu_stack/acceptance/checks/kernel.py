@@ -35,6 +35,7 @@ def xid(gpu: dict[str, Any]) -> dict[str, Any]:
     if not events:
         return ok("no Xid since the host booted")
     evidence = [_line(event) for event in events[-SHOWN:]]
+    events = xids.standing(events)
     verdicts = [(event, xids.verdict(event["number"], event["own"])) for event in events]
     judged = [pair for pair in verdicts if pair[1].severity in STATES]
     if not judged:
