@@ -49,19 +49,19 @@ def read(given: dict[str, Any], folder: str) -> None:
     if error:
         raise RuntimeError("the training failed: {0}".format(error))
     said = np.load(os.path.join(folder, "said.npy"))
-    with tf.device(devices(given)[0]):
-        exact()
-        loaded = tf.saved_model.load(os.path.join(folder, PLAIN))
-        serve = loaded.signatures["serving_default"]
-        (again,) = serve(tf.constant(pictures(ROWS)[0][:COMPARED])).values()
-    difference = float(np.abs(again.numpy() - said).max())
-
     lite: dict[str, Any] = {}
     lines, error = children.ask(NAME, dict(given, part="convert", at=folder))
     for line in lines:
         lite.update(line)
     for name in (PLAIN, MIXED):
         lite.setdefault(name, {"error": error, "difference": None})
+
+    with tf.device(devices(given)[0]):
+        exact()
+        loaded = tf.saved_model.load(os.path.join(folder, PLAIN))
+        serve = loaded.signatures["serving_default"]
+        (again,) = serve(tf.constant(pictures(ROWS)[0][:COMPARED])).values()
+    difference = float(np.abs(again.numpy() - said).max())
     answer(logs=answers[-1], saved_model={"difference": difference}, lite=lite)
 
 
