@@ -85,6 +85,42 @@ def test_a_stand_in_may_be_slowed_by_other_work() -> None:
     assert red(judge.judge(facts)) == []
 
 
+SLOWER = [24.0] * 500 + [12.0] * 200
+ADA = {"pid": 7, "kind": "compute", "used": 1, "user": "ada"}
+
+
+def of_burn_in(processes: list[dict[str, Any]] | None, **values: Any) -> dict[str, Any]:
+    """Card 1's finding, and whose processes are there once the burn-in has ended."""
+    facts = worked()
+    burnt(**values)(facts["work"])
+    facts["nvml"]["gpus"][1]["processes"] = processes
+    return of(judge.judge(facts), "burn_in", 1)
+
+
+def test_who_came_during_the_burn_in_may_have_slowed_the_card() -> None:
+    found = of_burn_in([ADA], paces=SLOWER)
+    assert (found["state"], found["action"]) == ("measured", "nothing")
+    words = "after 160000 products in 60 minutes the card has 50 % of its pace, and is not alone"
+    assert found["reason"] == words + ": in use: ada"
+    assert found["evidence"] == ["24 TFLOP/s at first, 12 at last, 12 at worst"]
+
+
+@pytest.mark.parametrize(
+    "processes",
+    [[], None, [{**ADA, "kind": "graphics"}], [{**ADA, "user": None}]],
+    ids=["none", "unsaid", "a display", "the burn-in's own, which has ended"],
+)
+def test_who_does_not_compute_there_excuses_no_slow_card(
+    processes: list[dict[str, Any]] | None,
+) -> None:
+    assert of_burn_in(processes, paces=SLOWER)["state"] == "degraded"
+
+
+def test_who_came_during_the_burn_in_excuses_no_wrong_product() -> None:
+    assert of_burn_in([ADA], paces=SLOWER, differing=2)["state"] == "failed"
+    assert of_burn_in([ADA], paces=[24.0] * 700)["state"] == "ok"
+
+
 def test_without_work_its_checks_are_not_there() -> None:
     facts = worked()
     del facts["work"]

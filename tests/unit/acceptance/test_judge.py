@@ -243,7 +243,7 @@ def test_two_lost_cards_have_their_places_in_the_order_of_the_bus() -> None:
     assert [(gpu["pci"], gpu["slot"], gpu["uuid"]) for gpu in gpus[1:3]] == [
         ("0000:18:00.0", "2", None), ("0000:19:00.0", "3", "GPU-2"),
     ]  # fmt: skip
-    asked = [entry for entry in gpus[1]["checks"] if entry["reason"] != judge.SILENT]
+    asked = [entry for entry in gpus[1]["checks"] if entry["reason"] != words.SILENT]
     assert [entry["check"] for entry in asked] == ["answers", "xid"]
     assert asked[1]["reason"].startswith("Xid 79: ")
 

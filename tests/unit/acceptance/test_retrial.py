@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from gpu_stack.acceptance import words
 from gpu_stack.acceptance.teaching import retrial
 
 from tests.unit.acceptance.fleets import host, measured, rate_of
@@ -82,3 +83,60 @@ def test_two_figures_of_one_check_are_kept_apart() -> None:
     values = [entry["figure"]["value"] for entry in
               retrial.merged(first, second)["gpus"][0]["checks"][-2:]]  # fmt: skip
     assert values == [9.5, 2.0]
+
+
+def left_alone(verdict: dict[str, Any], index: int, why: str) -> dict[str, Any]:
+    """A second try in which a card was not loaded, and has no rate."""
+    gpu = verdict["gpus"][index]
+    gpu["left_alone"] = why
+    gpu["checks"] = [entry for entry in gpu["checks"] if entry["check"] != "rate"]
+    return verdict
+
+
+def test_who_uses_a_card_the_second_time_may_have_slowed_it_the_first_time() -> None:
+    """Then nobody knows how fast it is, and nothing compares it."""
+    first = host("a", [9.0, 14.0])
+    rate_of(first, 0)["evidence"] = ["of the first try"]
+    second = left_alone(host("a", [0.0, 13.0]), 0, "in use: ada")
+    merged = retrial.merged(first, second)
+    assert rate_of(merged, 0) == {
+        "check": "rate", "state": "measured", "reason": "9.0 TFLOP/s", "action": "nothing",
+        "how": "",
+        "evidence": ["of the first try", "not compared, as it was not measured again: in use: ada"],
+    }  # fmt: skip
+    assert rate_of(merged, 1)["figure"]["value"] == 14.0
+    assert rate_of(first, 0)["figure"]["value"] == 9.0
+    # Its counters have nothing to do with that, nor what has no figure.
+    others = [entry for entry in merged["gpus"][0]["checks"] if entry["check"] != "rate"]
+    assert others == [entry for entry in first["gpus"][0]["checks"] if entry["check"] != "rate"]
+
+
+def test_what_a_card_reached_before_somebody_came_the_second_time_counts() -> None:
+    second = host("a", [14.0])
+    second["gpus"][0]["left_alone"] = "in use: ada"
+    assert rate_of(retrial.merged(host("a", [9.0]), second), 0)["figure"]["value"] == 14.0
+
+
+def test_what_is_judged_already_is_not_taken_back_for_who_came() -> None:
+    first = host("a", [9.0])
+    rate_of(first, 0)["state"] = "failed"
+    assert retrial.merged(first, left_alone(host("a", [0.0]), 0, "in use: ada")) == first
+
+
+def test_a_card_that_does_not_answer_the_second_time_is_not_excused() -> None:
+    first = host("a", [9.0])
+    assert retrial.merged(first, left_alone(host("a", [0.0]), 0, words.SILENT)) == first
+
+
+def test_a_hosts_own_figure_is_not_compared_where_a_card_was_in_use_the_second_time() -> None:
+    """What all cards do together is another measurement without one of them."""
+    first, second = host("a", [9.0, 9.0]), host("a", [9.0, 0.0])
+    first["checks"].append(measured(500, "train", name="of_2"))
+    second["checks"].append(measured(1000, "train", name="of_1"))
+    alone = retrial.merged(first, left_alone(second, 1, "in use: ada"))["checks"][-1]
+    assert "figure" not in alone
+    assert alone["evidence"] == ["not compared, as it was not measured again: in use: ada"]
+    # A card that was not loaded the first time either is no reason.
+    left_alone(first, 1, "MIG is on")
+    left_alone(second, 1, "MIG is on")
+    assert retrial.merged(first, second)["checks"][-1] == first["checks"][-1]

@@ -19,6 +19,7 @@ from .checks import (
     training,
 )
 from .findings import ACTIONS, not_applicable, worst
+from .words import SILENT
 
 if TYPE_CHECKING:
     from typing import Any
@@ -37,7 +38,6 @@ WORK_OF_GPU = (*computing.GPU, *copying.GPU, *training.GPU)
 LONG_OF_GPU = computing.LONG_GPU
 # What is asked of a card that does not answer.
 WITHOUT_ANSWER = ("answers", "xid")
-SILENT = "the card does not answer"
 
 
 def judge(

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 # Of a card whose driver does not tell who computes there.
 UNSAID = "the driver does not say who uses it"
+# Of a card that NVML counts, and that gives it no answer.
+SILENT = "the card does not answer"
 # The reason of a check whose program was not begun any more.
 LATE = "not asked: no time was left for it (gpu_accept_patience)"
 SUM = ((OK, "ok"), (MEASURED, "measured"), (NOT_APPLICABLE, "not applicable"))

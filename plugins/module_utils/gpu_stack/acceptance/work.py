@@ -61,7 +61,7 @@ def kind(facts: dict[str, Any]) -> str | None:
 def in_the_way(gpu: dict[str, Any]) -> str | None:
     """Why a card is not loaded; None where it may be."""
     if gpu["error"]:
-        return "the card does not answer"
+        return words.SILENT
     at_work = _at_work_on(gpu)
     if at_work:
         return at_work

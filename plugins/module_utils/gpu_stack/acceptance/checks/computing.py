@@ -6,6 +6,7 @@ from statistics import median_high, median_low
 
 from ...type_checking import TYPE_CHECKING
 from ..findings import DEGRADED, FAILED, finding, measured, not_applicable, ok
+from ..words import in_use
 from .names import HOSTS, NAMES, no_room, unasked, unasked_host
 
 if TYPE_CHECKING:
@@ -225,10 +226,22 @@ def burn_in(card: dict[str, Any]) -> dict[str, Any]:
         reason = "after {0} the card has {1:.0f} % of its pace".format(
             words, 100 * last(paces) / first(paces)
         )
+        others = _others(card)
+        if others:
+            return measured("{0}, and is not alone: {1}".format(reason, others), evidence=evidence)
         how = "look at the cooling and the power supply: nvidia-smi -q -d PERFORMANCE,TEMPERATURE"
         return finding(DEGRADED, reason, evidence, action="service", how=how, threshold=SLOWED,
                        source="provision")  # fmt: skip
     return ok(words + " without an error", evidence=evidence)
+
+
+def _others(card: dict[str, Any]) -> str | None:
+    """Who computes on a card after its burn-in, in words; None where nobody does.
+
+    A process that nobody has any more has just ended, as the burn-in's own.
+    """
+    at_work = [entry for entry in card["processes"] or () if entry["kind"] == "compute"]
+    return in_use([entry["user"] for entry in at_work if entry.get("user")])
 
 
 def first(paces: list[float]) -> float:
