@@ -49,9 +49,11 @@ def at_work() -> dict[str, Any]:
     """With every program's answer, as work.look collects them."""
     answers = {name: answer(**facts) for name, facts in RECORDED["answers"].items()}
     host = {name: dict(answers.pop(name), order=["0"]) for name in OF_HOST}
+    (gpu,) = RECORDED["idle"]["nvml"]["gpus"]
+    gpus = {"0": {"uuid": gpu["uuid"], "pci": gpu["pci"]}}
     work = {
-        "level": "long", "kind": "GPU", "missing": None, "skipped": {}, "order": ["0"],
-        "host": host, "cards": {"0": answers}, "late": {}, "storage": None,
+        "level": "long", "kind": "GPU", "missing": None, "skipped": {}, "gpus": gpus,
+        "order": ["0"], "host": host, "cards": {"0": answers}, "late": {}, "storage": None,
     }  # fmt: skip
     return dict(idle(), work=work)
 

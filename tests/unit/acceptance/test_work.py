@@ -161,6 +161,18 @@ def test_a_card_that_may_not_be_loaded_is_left_alone(change: dict[str, Any], why
     assert not any(second in visible for _, visible, _ in runner.asked)
 
 
+def test_it_is_kept_which_card_had_which_index() -> None:
+    facts = machine(count=3)
+    facts["nvml"]["gpus"][1] = {"index": 1, "error": "GPU is lost"}
+    answers = work.look(facts, "normal", Recorder())
+    first, _lost, third = machine(count=3)["nvml"]["gpus"]
+    assert answers["gpus"] == {
+        "0": {"uuid": first["uuid"], "pci": first["pci"]},
+        "1": {"uuid": None, "pci": None},
+        "2": {"uuid": third["uuid"], "pci": third["pci"]},
+    }
+
+
 def test_a_display_is_no_work() -> None:
     facts = machine()
     facts["nvml"]["gpus"][0]["processes"] = [{"pid": 7, "kind": "graphics", "used": 1}]

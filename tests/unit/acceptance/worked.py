@@ -75,6 +75,7 @@ def worked(name: str = "Tesla T4", count: int = 2, *, simulated: bool = False) -
         "kind": kind,
         "missing": None,
         "skipped": {},
+        "gpus": {str(gpu["index"]): {name: gpu[name] for name in ("uuid", "pci")} for gpu in gpus},
         "order": [str(gpu["index"]) for gpu in gpus],
         "host": {
             "listed": answer(

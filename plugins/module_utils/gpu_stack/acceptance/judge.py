@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from ..type_checking import TYPE_CHECKING
 from . import figures, levels, own_word, series, topology
 from .checks import (
@@ -51,10 +53,12 @@ def judge(
     was only measured makes nothing well.
     """
     facts = {"declared": declared, "models": models, **facts}
+    work: dict[str, Any] = facts.get("work") or {}
+    if work:
+        facts["nvml"] = _as_loaded(facts["nvml"], work["gpus"])
     places = {gpu["pci"]: gpu for gpu in facts["bus"]}
     nvml = _addressed(facts)
     gpus = [_gpu(gpu, facts, places.get(gpu.get("pci")) or {}) for gpu in nvml["gpus"]]
-    work: dict[str, Any] = facts.get("work") or {}
     asked = (*OF_HOST, *WORK_OF_HOST) if work else OF_HOST
     checks = [dict(check(facts), check=name) for name, check in asked]
     verdict, action = of_host(checks, gpus)
@@ -75,6 +79,35 @@ def judge(
         "tensorflow": computing.version(work),
         **({"scaling": series.scaling(work)} if work else {}),
     }
+
+
+def _as_loaded(nvml: dict[str, Any], loaded: dict[str, Any]) -> dict[str, Any]:
+    """NVML's answer, in which each card has the index by which work.look knows it.
+
+    `loaded`: work.look's `gpus`. A card that falls off the bus moves the indexes of those behind
+    it. Another card than was there has an index that none had.
+    """
+    known = {card["uuid"]: int(index) for index, card in loaded.items() if card["uuid"]}
+    taken = {known.get(gpu.get("uuid")) for gpu in nvml["gpus"]}
+    unused = itertools.count(max(len(loaded), len(nvml["gpus"])))
+    then = {}
+    for gpu in nvml["gpus"]:
+        uuid, index = gpu.get("uuid"), gpu["index"]
+        if uuid in known:
+            then[index] = known[uuid]
+        elif index in taken or (uuid and loaded.get(str(index), {}).get("uuid")):
+            then[index] = next(unused)
+        else:  # one of the two looks has no UUID of it: it is where it was
+            then[index] = index
+    pairs = {
+        tuple(sorted(then[int(index)] for index in pair.split("-"))): level
+        for pair, level in nvml["topology"].items()
+    }
+    return dict(
+        nvml,
+        gpus=[dict(gpu, index=then[gpu["index"]]) for gpu in nvml["gpus"]],
+        topology={"{0}-{1}".format(*pair): level for pair, level in pairs.items()},
+    )
 
 
 def of_host(checks: list[dict[str, Any]], gpus: list[dict[str, Any]]) -> tuple[str, str]:

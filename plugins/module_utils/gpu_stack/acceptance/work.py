@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Free = Callable[[str], "int | None"]
 
 GPU, CPU = "GPU", "CPU"
+NAMED_BY = ("uuid", "pci")
 # {program: seconds that it may take}. TensorFlow's first start from a cold disk takes a minute; a
 # card that TensorFlow has no code for compiles it for several.
 ON_EACH = {
@@ -118,7 +119,7 @@ def look(
     disk: Callable[[], dict[str, Any]] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, Any]:
-    """{level, kind, missing, skipped, order, host, cards, late, storage}.
+    """{level, kind, missing, skipped, gpus, order, host, cards, late, storage}.
 
     What TensorFlow did on a host's cards. facts: machine.look's. minutes: how long the burn-in of
     the level long takes. taken(uuid): who computes on a card now, as machine.taken says. strangers:
@@ -128,12 +129,13 @@ def look(
     long they take. disk: storage.measure.
 
     missing: why nothing could be asked, or None. skipped: {index: why} of the cards that were left
-    alone. order: the indexes of the others. host: {program: answer}; cards: {index: {program:
-    answer}}, an answer as Runner.ask returns it, with `first`, the one before, where a suspect was
-    asked again, and `free`, the bytes of its card, where it found too little memory. Of the host's
-    programs an answer has the `order` of their devices; the training on all of them may have
-    `without`, {index: its answer without that card}. Indexes are text, as in JSON. late: {index, or
-    names.HOSTS: programs that were not begun for want of time}.
+    alone. gpus: {index: {uuid, pci}} of all cards, None of one that does not answer: a later look
+    may count them anew. order: the indexes of the others. host: {program: answer}; cards: {index:
+    {program: answer}}, an answer as Runner.ask returns it, with `first`, the one before, where a
+    suspect was asked again, and `free`, the bytes of its card, where it found too little memory. Of
+    the host's programs an answer has the `order` of their devices; the training on all of them may
+    have `without`, {index: its answer without that card}. Indexes are text, as in JSON. late:
+    {index, or names.HOSTS: programs that were not begun for want of time}.
     storage: what `disk` said.
     """
     gpus = facts["nvml"]["gpus"]
@@ -145,6 +147,7 @@ def look(
     card_kind = kind(facts)
     work: dict[str, Any] = {
         "level": level, "kind": card_kind, "missing": None, "skipped": skipped,
+        "gpus": {str(gpu["index"]): {name: gpu.get(name) for name in NAMED_BY} for gpu in gpus},
         "order": [str(gpu["index"]) for gpu in usable],
         "host": {}, "cards": {str(gpu["index"]): {} for gpu in usable}, "late": {}, "storage": None,
     }  # fmt: skip

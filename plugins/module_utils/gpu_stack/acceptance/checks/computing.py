@@ -286,16 +286,16 @@ def listed(facts: dict[str, Any]) -> dict[str, Any]:
         return not_applicable(ONLY_REAL)
     seen = work["host"]["listed"]["facts"]
     order = work["host"]["listed"]["order"]
-    free = [gpu for gpu in facts["nvml"]["gpus"] if str(gpu["index"]) in order]
-    if sorted(seen["addresses"]) == sorted(gpu["pci"] for gpu in free):
-        return ok("TensorFlow {0} sees {1} of {1} GPUs".format(seen["version"], len(free)))
+    addresses = [work["gpus"][index]["pci"] for index in order]
+    if sorted(seen["addresses"]) == sorted(addresses):
+        return ok("TensorFlow {0} sees {1} of {1} GPUs".format(seen["version"], len(addresses)))
     if not seen["built_with_cuda"]:
         return finding(
             FAILED, "this TensorFlow was built without CUDA", action="configure", how=STACK
         )
-    missing = [gpu["pci"] for gpu in free if gpu["pci"] not in seen["addresses"]]
+    missing = [address for address in addresses if address not in seen["addresses"]]
     reason = "TensorFlow {0} sees {1} of {2} GPUs".format(
-        seen["version"], len(seen["addresses"]), len(free)
+        seen["version"], len(seen["addresses"]), len(addresses)
     )
     evidence = ["not seen: " + address for address in missing]
     return finding(FAILED, reason, evidence, action="configure", how=STACK)
