@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from provision.roles.artifact_cache import ROLE
 from tests.collection import IMPORTABLE, ROOT
+from tests.roles.test_platforms import templated
 
 FILES = ROOT / "roles" / "artifact_cache"
 CUDNN = "b" * 64
@@ -250,3 +251,40 @@ def test_what_is_wrong_is_said_before_anything_is_touched() -> None:
         "looked | Refuse a cache of nothing",
         "looked | Refuse a certificate without its key",
     ]
+
+
+def test_a_lock_is_named_only_once_nginx_serves_it() -> None:
+    """Else a run that is cut off leaves the former lock's folders under the new lock's name."""
+    tasks = yaml.safe_load((FILES / "tasks/present.yml").read_text())
+    named = [
+        place for place, task in enumerate(tasks)
+        if "manifest.json" in str(task.get("ansible.builtin.copy"))
+    ]  # fmt: skip
+    serving = [
+        place for place, task in enumerate(tasks)
+        if "gpu-artifact-cache.service" in str(task.get("ansible.builtin.systemd_service"))
+    ]  # fmt: skip
+    assert len(named) == 1
+    assert max(serving) < named[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "unread", "state"),
+    [(False, "no", "started"), (False, "yes", "restarted"), (True, "no", "restarted")],
+)
+def test_a_service_that_systemd_has_not_read_is_restarted(
+    written: bool, unread: str, state: str
+) -> None:
+    """A run that was cut off has written it; the next one finds the file as it should be."""
+    tasks = yaml.safe_load((FILES / "tasks/present.yml").read_text())
+    (start,) = [
+        task["ansible.builtin.systemd_service"] for task in tasks
+        if "Start it, and" in task["name"]
+    ]  # fmt: skip
+    assert start["daemon_reload"] is True
+    variables = {
+        **yaml.safe_load((FILES / "vars/main.yml").read_text()),
+        "__artifact_cache_files": {"changed": written},
+        "__artifact_cache_unread": {"stdout": unread},
+    }
+    assert templated(start["state"], **variables) == state
