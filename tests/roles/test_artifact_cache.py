@@ -190,7 +190,7 @@ def test_the_options_are_in_the_file(cache_site: Any) -> None:
         artifact_cache_size_gb=7,
         artifact_cache_timeout=11,
     )
-    assert "listen [::]:99 ssl;" in text
+    assert re.findall("listen .*", text) == ["listen 0.0.0.0:99 ssl;", "listen [::]:99 ssl;"]
     assert "ssl_certificate_key /etc/gpu-artifact-cache/key.pem;" in text
     assert "allow 10.1.2.0/24;\n        deny all;" in text
     assert "proxy_cache_path /srv/cache/files " in text

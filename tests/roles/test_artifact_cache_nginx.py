@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,23 @@ class Cache:
             connection.close()
 
 
+@contextmanager
+def serving(path: Path, port: int) -> Iterator[None]:
+    """nginx at work with this configuration, of this port."""
+    process = subprocess.Popen([str(NGINX), "-c", str(path)], stdin=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            with socket.socket() as trial:
+                if trial.connect_ex(("127.0.0.1", port)) == 0 or process.poll() is not None:
+                    break
+            time.sleep(0.05)
+        assert process.poll() is None, f"nginx ended; does somebody else listen on port {port}?"
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
 @pytest.fixture
 def cache(tmp_path: Path, cache_site: Any) -> Iterator[Cache]:
     port = free_port()
@@ -158,21 +176,32 @@ def cache(tmp_path: Path, cache_site: Any) -> Iterator[Cache]:
     path = written(
         tmp_path, site, artifact_cache_port=port, artifact_cache_address="127.0.0.1"
     )  # fmt: skip
-    process = subprocess.Popen([str(NGINX), "-c", str(path)], stdin=subprocess.DEVNULL)
     try:
-        for _ in range(200):
-            with socket.socket() as trial:
-                if trial.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
-        assert process.poll() is None, f"nginx ended; does somebody else listen on port {port}?"
-        yield Cache(port, *servers)
+        with serving(path, port):
+            yield Cache(port, *servers)
     finally:
-        process.terminate()
-        process.wait(timeout=30)
         for server in servers:
             server.shutdown()
             server.server_close()
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="no IPv6 on this machine")
+def test_who_listens_on_all_addresses_is_reached_by_both_protocols(
+    tmp_path: Path, cache_site: Any
+) -> None:
+    """The role itself asks 127.0.0.1."""
+    port = free_port()
+    local = {**CONTENTS, "archives": ["http://127.0.0.1:9/debian"], "files": {}}
+    site = cache_site(local, "http://127.0.0.1:9/simple", [])
+    path = written(tmp_path, site, artifact_cache_port=port, artifact_cache_address="::")
+    (tmp_path / "etc/gpu-artifact-cache/www").mkdir()
+    (tmp_path / "etc/gpu-artifact-cache/www/manifest.json").write_text("{}", "utf-8")
+    with serving(path, port):
+        for address in ("::1", "127.0.0.1"):
+            connection = http.client.HTTPConnection(address, port, timeout=20)
+            connection.request("GET", "/manifest.json")
+            assert connection.getresponse().status == 200, address
+            connection.close()
 
 
 @pytest.mark.parametrize("path", ["/debian/InRelease", "/debian/a.deb", "/simple/numpy/"])
