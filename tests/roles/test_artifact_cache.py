@@ -250,6 +250,7 @@ def test_what_is_wrong_is_said_before_anything_is_touched() -> None:
     assert refused == [
         "looked | Refuse a cache of nothing",
         "looked | Refuse a certificate without its key",
+        "looked | Stop where the host could not be reached",
     ]
 
 
@@ -288,3 +289,22 @@ def test_a_service_that_systemd_has_not_read_is_restarted(
         "__artifact_cache_unread": {"stdout": unread},
     }
     assert templated(start["state"], **variables) == state
+
+
+@pytest.mark.parametrize("file", ["looked.yml", "present.yml"])
+def test_who_was_lost_in_the_middle_is_taken_no_further(file: str) -> None:
+    """The collection's playbook goes on after tasks that could not reach the host."""
+    tasks = yaml.safe_load((FILES / "tasks" / file).read_text())
+    (place,) = [
+        place for place, task in enumerate(tasks)
+        if task["name"].endswith("Stop where the host could not be reached")
+    ]  # fmt: skip
+    assert not any("register" in task for task in tasks[place:])
+    lost = tasks[place]["vars"]["__artifact_cache_lost"]
+    registered = {task["register"] for task in tasks if "register" in task}
+    assert set(re.findall("__artifact_cache_[a-z_]+", lost)) == registered
+    for name in registered:
+        results: dict[str, Any] = {key: {"changed": False} for key in registered}
+        assert templated(lost, **results) == []
+        results[name] = {"unreachable": True, "msg": "gone"}
+        assert templated(lost, **results) == [results[name]]

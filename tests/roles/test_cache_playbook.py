@@ -48,6 +48,28 @@ def test_hosts_that_come_after_it_have_their_turn(tmp_path: Path) -> None:
     assert "gpu01 has its turn" in done.stdout
 
 
+def test_hosts_have_their_turn_where_it_is_lost_in_the_middle(tmp_path: Path) -> None:
+    """As with a full disk: Ansible says unreachable, which no rescue catches, and not failed."""
+    (tmp_path / "gpu_cache.yml").write_text(
+        yaml.safe_dump(
+            {"artifact_cache_contents": {"lock": "sha256:x", "archives": ["http://x/debian"]}}
+        ),
+        "utf-8",
+    )
+    lost = {
+        "ansible_connection": "local", "ansible_become": False, "ansible_pipelining": False,
+        # Nobody can make a folder there; the first task needs none.
+        "ansible_remote_tmp": "/proc/nothing", "gpu_stacks": str(tmp_path),
+    }  # fmt: skip
+    done = played(
+        tmp_path, {"gpu_cache": {"hosts": {"cache01": lost}}, **OTHERS}, BEFORE_HOSTS, TURN
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "this host could not be reached" in done.stdout
+    assert "The run goes on" in done.stdout
+    assert "gpu01 has its turn" in done.stdout
+
+
 def test_a_run_of_hosts_names_itself_so() -> None:
     first = yaml.safe_load((ROOT / "playbooks/site.yml").read_text("utf-8"))[0]
     assert first["ansible.builtin.import_playbook"] == "cache.yml"
