@@ -76,6 +76,57 @@ def test_a_mirror_without_a_password_wants_no_file(host: Host) -> None:
     assert host.items() == []
 
 
+def test_a_mirror_that_is_no_longer_wished_for_goes_with_its_password(host: Host) -> None:
+    source = "/etc/apt/sources.list.d/provision-cuda-mirror.sources"
+    host.write(source, "Types: deb\nURIs: http://mirror.example.org/debian\nSuites: bullseye\n")
+    assert host.items(options={"cuda_mirror": ADDRESS}) == []
+    changes = host.plan()["changes"]
+    found = [(change["item"], change["from"], change["to"]) for change in changes]
+    assert found == [(source, "present", None), (MIRROR, "present", None)]
+
+
+def test_the_drivers_mirror_goes_too(tmp_path: Path) -> None:
+    row = {"version": "470.1", "branch": "470", "packages": {"userspace": {}}}
+    paths = [
+        "/etc/apt/sources.list.d/provision-nvidia-driver.sources",
+        AUTH + "provision-nvidia-driver.conf",
+    ]
+    for path in paths:
+        (tmp_path / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path[1:]).write_text(WRITTEN, "utf-8")
+
+    def gone(**options: Any) -> list[Any]:
+        stack = {nvidia_driver.NAME: row}
+        state = nvidia_driver.look(Context(root=str(tmp_path), options=options, row=stack))
+        changes = nvidia_driver.differ(stack, state, options)
+        return [change["item"] for change in changes if "mirror" in change["reason"]]
+
+    assert gone() == paths
+    # Its login file is of this mode no more.
+    assert gone(nvidia_driver_mirror=ADDRESS) == paths[1:]
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "mirror"),
+    [
+        ("cuda", "present/sources.yml", "cuda_mirror"),
+        ("nvidia_driver", "packaged/sources.yml", "nvidia_driver_mirror"),
+    ],
+)
+def test_the_role_takes_away_what_the_look_names(role: str, path: str, mirror: str) -> None:
+    tasks = yaml.safe_load((ROLES / role / "tasks" / path).read_text("utf-8"))
+    (gone,) = [
+        task for task in tasks
+        if task.get("provision.gpu.managed_files", {}).get("state") == "absent"
+    ]  # fmt: skip
+    assert gone["when"] == f"not {mirror}"
+    name = {"cuda": "provision-cuda-mirror", "nvidia_driver": "provision-nvidia-driver"}[role]
+    assert gone["provision.gpu.managed_files"]["others"] == list(logins.of_mirror(name))
+    # What it alone enabled is enabled anew.
+    kinds = [next(key for key in task if key.startswith(("prov", "ansible"))) for task in tasks]
+    assert tasks.index(gone) < kinds.index("provision.gpu.debian_components")
+
+
 def faults(root: Path, component: Any, row: dict[str, Any], **options: Any) -> list[str]:
     context = Context(root=str(root), options=options, row={component.NAME: row})
     return list(component.look(context)["logins"])
@@ -118,8 +169,8 @@ def test_the_role_writes_what_is_looked_for(role: str) -> None:
     assert stat.S_IMODE(logins.MODE) == 0o600
     text = "".join(path.read_text("utf-8") for path in (ROLES / role).rglob("*.yml"))
     source = "".join(path.read_text("utf-8") for path in (COMPONENTS / role).glob("*.py"))
-    names = re.findall(r'found\["(provision-[^"]+)"\]|\{"(provision-[^"]+)":', source)
-    for name in map("".join, names):
+    names = re.findall(r'(?:\{|\bMIRROR = |\baddresses\[)"(provision-[^"]+)"', source)
+    for name in names:
         assert f"{AUTH}{name}.conf" in text or name == "provision-nvidia-driver-repository"
     assert names
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .context import Context
 
 DIRECTORY = "/etc/apt/auth.conf.d/"
+SOURCES = "/etc/apt/sources.list.d/"
 MODE = 0o600
 
 
@@ -49,6 +50,22 @@ def look(context: Context, addresses: dict[str, Any]) -> dict[str, str]:
             if fault is not None or places != [[place]]:
                 faults[path] = fault or "other content"
     return faults
+
+
+def of_mirror(name: str) -> tuple[str, str]:
+    """Paths of a mirror's source and of its login file."""
+    return SOURCES + name + ".sources", DIRECTORY + name + ".conf"
+
+
+def left(context: Context, name: str, address: str | None) -> list[str]:
+    """Those of `of_mirror` that are there though no mirror is wished for."""
+    return [] if address else [path for path in of_mirror(name) if context.lstat(path) is not None]
+
+
+def left_changes(name: str, paths: list[str]) -> Changes:
+    """The changes of a component for what `left` found."""
+    reason = "no mirror is wished for any more"
+    return [change(name, path, "present", None, reason) for path in paths]
 
 
 def differ(name: str, faults: dict[str, str]) -> Changes:

@@ -25,6 +25,8 @@ PREFERENCES = "/etc/apt/preferences.d/provision-cuda"
 # Packages of the keys that sign the platform's archive.
 KEYRINGS = {"debian": "debian-archive-keyring"}
 # Profile runtime extracts ptxas and libdevice from a package, and records which one.
+# The names of the mirror's source and of its login file.
+MIRROR = "provision-cuda-mirror"
 TOOLS_PACKAGE = "nvidia-cuda-toolkit"
 TOOLS_MARKER = "/usr/lib/nvidia-cuda-toolkit/.provision-tools"
 
@@ -115,7 +117,7 @@ def _keys(context: Context) -> list[dict[str, Any]]:
 
 def _logins(row: Row, options: Options) -> dict[str, Any]:
     """{name of apt's login file: address} of mirrors that may need a login."""
-    addresses = {"provision-cuda-mirror": options.get("cuda_mirror")}
+    addresses = {MIRROR: options.get("cuda_mirror")}
     if row.get("source") == "network":
         addresses["provision-cuda"] = (options.get("cuda_repository_url") or "").rstrip("/")
     return addresses
@@ -142,6 +144,7 @@ def look(context: Context) -> dict[str, Any]:
         "pins": apt.pins(context.read(PREFERENCES) or ""),
         "pins_file": file_state.fault(context, PREFERENCES),
         "logins": logins.look(context, _logins(row, context.options)) if row else {},
+        "mirror_left": logins.left(context, MIRROR, context.options.get("cuda_mirror")),
         "components": sorted(
             name
             for name in {"contrib", "non-free", *(context.options.get("cuda_apt_components") or ())}
@@ -242,6 +245,7 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
         reason = "apt could move the packages away from the lock"
         changes.append(change(NAME, PREFERENCES, old, "as locked", reason))
     changes.extend(logins.differ(NAME, state.get("logins") or {}))
+    changes.extend(logins.left_changes(NAME, state.get("mirror_left") or []))
     exact = dpkg.package_changes(NAME, packages, state["packages"], hold)
     changes.extend(exact)
     tree_changes = []

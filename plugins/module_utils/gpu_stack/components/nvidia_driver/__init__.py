@@ -52,6 +52,9 @@ RUNFILE_ITEM = "driver (.run)"
 REPOSITORY = "/etc/apt/sources.list.d/provision-nvidia-driver-repository.sources"
 SHARED_REPOSITORY = "/etc/apt/sources.list.d/provision-cuda.sources"
 
+# The names of the mirror's source and of its login file.
+MIRROR = "provision-nvidia-driver"
+
 # The texts below are the role's templates; a unit test compares the two byte for byte.
 UPGRADES_TEXT = """\
 // Written by provision: unattended-upgrades leaves the GPU stack alone.
@@ -141,7 +144,7 @@ def _logins(context: Context, row: Row) -> dict[str, Any]:
     options = context.options
     if driver_method.source(row) == driver_method.RUNFILE:
         return {}
-    addresses = {"provision-nvidia-driver": options.get("nvidia_driver_mirror")}
+    addresses = {MIRROR: options.get("nvidia_driver_mirror")}
     locked, url = row.get("repository") or {}, options.get("nvidia_driver_repository_url")
     if driver_method.source(row) == driver_method.NETWORK and locked and url:
         bare = apt.bare(url)
@@ -194,6 +197,10 @@ def look(context: Context) -> dict[str, Any]:
             context, [PINS, UPGRADES, BLACKLIST, persistence.CONDITION, persistence.OWN]
         ),
         "logins": logins.look(context, _logins(context, row)) if row else {},
+        # A .run file needs no archive.
+        "mirror_left": logins.left(context, MIRROR, context.options.get("nvidia_driver_mirror"))
+        if row and driver_method.source(row) != driver_method.RUNFILE
+        else [],
         "alternatives": alternatives(context, names),
         "flaws": package_files.flaws(
             context, driver_packages.wanted_packages(row, scope, context.options) if row else []
@@ -351,6 +358,7 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
     elif state["upgrades"] is not None:
         changes.append(change(NAME, UPGRADES, "present", None, "holding was switched off"))
     changes += logins.differ(NAME, state.get("logins") or {})
+    changes += logins.left_changes(NAME, state.get("mirror_left") or [])
     changes += _link_changes(state)
     changes += package_files.flaw_changes(NAME, state.get("flaws") or [])
     if scope == "full":
