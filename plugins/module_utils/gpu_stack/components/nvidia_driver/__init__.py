@@ -17,6 +17,7 @@ from . import (
     displaced,
     driver_method,
     driver_packages,
+    fabric_manager,
     persistence,
     running_driver,
     signing,
@@ -298,29 +299,6 @@ def _runfile_changes(row: Row, installed: dict[str, Any] | None) -> Changes:
     ]
 
 
-def wants_fabric(options: Options, state: State) -> bool:
-    """Whether this host is to run the fabric manager; "auto" means with an NVSwitch only."""
-    wish = str(options.get("nvidia_driver_fabric_manager", "auto")).lower()
-    return bool(state.get("switches")) if wish == "auto" else wish == "true"
-
-
-def _fabric_changes(row: Row, state: State, hold: bool) -> Changes:
-    """Changes to the fabric manager, which must have exactly the driver's version."""
-    manager = state["fabric"]
-    name, version = manager["package"], manager["version"]
-    if version is None or driver_method.upstream(version) != row["version"]:
-        reason = "NVSwitch works only with the fabric manager of the driver's version"
-        return [change(NAME, name, version, row["version"], reason)]
-    changes = []
-    if hold and manager["want"] != "hold":
-        reason = "an upgrade could move it away from the driver"
-        changes.append(change(NAME, name + " hold", "not held", "held", reason))
-    if manager["unit"] != "enabled":
-        reason = "without it CUDA answers 'system not yet initialized'"
-        changes.append(change(NAME, driver_method.FABRIC_UNIT, manager["unit"], "enabled", reason))
-    return changes
-
-
 def _build_changes(state: State) -> Changes:
     """Changes that let DKMS build the module for present and future kernels."""
     changes = []
@@ -365,8 +343,8 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
         if not driver_method.prebuilt(row):
             changes += _build_changes(state)
             changes += signing_files.differ(NAME, state.get("signing") or {})
-        if wants_fabric(options, state):
-            changes += _fabric_changes(row, state, hold)
+        if fabric_manager.wanted(options, state["switches"]):
+            changes += fabric_manager.differ(NAME, row, state, hold)
         changes += _kernel_changes(row, state)
         if not state["container"]:
             changes += running_driver.differ(NAME, row, state)

@@ -260,7 +260,10 @@ def switches(context: Context) -> int:
 
 
 def fabric(context: Context, branch: Any) -> dict[str, Any]:
-    """{"package", "version", "want", "unit"} of the fabric manager; "version" None if missing."""
+    """{"package", "version", "want", "unit", "runs"} of the fabric manager.
+
+    "version" is None if it is missing.
+    """
     branched = f"nvidia-fabricmanager-{branch}"
     fabric_manager: dict[str, Any] = {"package": branched, "version": None, "want": None}
     for name in (branched, "nvidia-fabricmanager"):
@@ -270,6 +273,9 @@ def fabric(context: Context, branch: Any) -> dict[str, Any]:
             break
     link = "/etc/systemd/system/multi-user.target.wants/" + FABRIC_UNIT
     fabric_manager["unit"] = "enabled" if context.lstat(link) is not None else "disabled"
+    # systemd has a service's cgroup while it runs.
+    slices = ("/sys/fs/cgroup/system.slice/", "/sys/fs/cgroup/systemd/system.slice/")
+    fabric_manager["runs"] = any(context.exists(place + FABRIC_UNIT) for place in slices)
     return fabric_manager
 
 
