@@ -354,11 +354,13 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
 
 
 def packages(row: Row, context: Context) -> dict[str, str]:
-    """{package: version} that the role installs with apt."""
+    """{package: version} that the role installs with apt, the fabric manager once it is there."""
     scope = driver_packages.resolve_scope(context.options, context.container)
     versions = driver_packages.wanted_packages(row, scope, context.options)
     if scope == "full" and driver_method.prebuilt(row):
         versions.update(built_modules.owned(context, versions, kernels(context)))
+    if scope == "full":
+        versions.update(fabric_manager.package(context, row))
     return versions
 
 

@@ -7,6 +7,7 @@ from ...type_checking import TYPE_CHECKING
 from . import driver_method
 
 if TYPE_CHECKING:
+    from ...host.context import Context
     from ...shapes import Changes, Options, Row, State
 
 
@@ -14,6 +15,19 @@ def wanted(options: Options, switches: int) -> bool:
     """Whether this host is to run the fabric manager; "auto" means with an NVSwitch only."""
     wish = str(options.get("nvidia_driver_fabric_manager", "auto")).lower()
     return bool(switches) if wish == "auto" else wish == "true"
+
+
+def package(context: Context, row: Row) -> dict[str, str]:
+    """{package: version} of the driver's fabric manager as it is installed where it is wanted.
+
+    Empty without one: which version of the package apt has is not known before.
+    """
+    if not wanted(context.options, driver_method.switches(context)):
+        return {}
+    manager = driver_method.fabric(context, row.get("branch"))
+    name, version = manager["package"], manager["version"]
+    is_drivers = version is not None and driver_method.upstream(version) == row.get("version")
+    return {name: version} if is_drivers else {}
 
 
 def differ(component: str, row: Row, state: State, hold: bool) -> Changes:
