@@ -25,6 +25,7 @@ RULES: tuple[Fact, ...] = (
     driver.TENSORFLOW,
     driver.GPUS,
     gpus.CODE,
+    gpus.PTX,
     gcc.PLATFORM,
     gcc.CUDA,
 )

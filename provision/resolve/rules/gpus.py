@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from packaging.version import Version
 
-from provision.catalog.rows import PlatformRow, TensorflowRow
+from provision.catalog.rows import DriverRow, PlatformRow, TensorflowRow
 from provision.models import Gpu
-from provision.resolve.rules.clash import Fact, left_of, releases_of
+from provision.resolve.rules.clash import Fact, is_asked, left_of, releases_of
 from provision.resolve.search import Demand, Problem
 from provision.resolve.stack import Tensorflow
 from provision.resolve.words import and_list, unique
@@ -61,7 +61,42 @@ def runs(row: TensorflowRow, gpu: Gpu) -> str:
     return "translated" if any(Version(ptx) <= capability for ptx in row.ptx) else ""
 
 
+def _driver_translates(tensorflow: Tensorflow, gpus: Sequence[Gpu], driver: DriverRow) -> bool:
+    """A driver translates no PTX of a newer CUDA than its own, minor versions included.
+
+    cudaErrorUnsupportedPtxVersion (222):
+    https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
+    """
+    # A branch of which no CUDA is known is left to the driver itself.
+    if not driver.supports_cuda or Version(driver.supports_cuda) >= Version(tensorflow.row.cuda):
+        return True
+    return not any(runs(tensorflow.row, gpu) == "translated" for gpu in gpus)
+
+
+def _tell_driver_translates(problem: Problem, clash: Sequence[Demand]) -> str:
+    row = releases_of(problem, clash)[0]
+    gpus = [g for g in problem.candidates["gpus"][-1] if runs(row, g) == "translated"]
+    older = unique(
+        f"{driver.branch} is of CUDA {driver.supports_cuda}"
+        for driver in left_of(problem, clash, "driver")
+        if driver.supports_cuda and Version(driver.supports_cuda) < Version(row.cuda)
+    )
+    found = f"; driver {and_list(older)}" if is_asked(clash, "driver") else ""
+    return (
+        f"TensorFlow {row.release} has only PTX of CUDA {row.cuda} for "
+        f"{and_list(unique(g.name for g in gpus))}, which drivers of that CUDA or newer translate"
+        f"{found}"
+    )
+
+
 PLATFORM = Fact(
     "gpus-platform", ("platform", "gpus"), _gpus_of_platform, _tell_gpus_platform, "GPU"
 )
 CODE = Fact("code-gpus", ("tensorflow", "gpus"), _code_for_gpus, _tell_code_gpus, "GPU")
+PTX = Fact(
+    "ptx-driver",
+    ("tensorflow", "gpus", "driver"),
+    _driver_translates,
+    _tell_driver_translates,
+    "driver",
+)
