@@ -61,11 +61,20 @@ def test_nobody_begins_before_all_are_ready() -> None:
 
 def test_who_does_not_come_ends_the_job_with_its_name() -> None:
     play = Play()
-    play.all_say()
     play.say(0, ready=0)
     play.say(2, ready=0)
-    answer = play.later(board.GATHER + 1)
+    answer = play.later(board.GATHER + 1, 1)
     assert (answer["verdict"], answer["reason"]) == ("failed", "no word from gpu02")
+
+
+def test_who_has_come_may_take_long_to_copy_the_backup() -> None:
+    """It says nothing meanwhile, and a former job of this name has left gigabytes."""
+    play = Play()
+    play.say(0, ready=0)
+    play.all_say()
+    play.say(2, ready=0)
+    assert play.later(board.GATHER * 3, 1)["do"] == board.PREPARE
+    assert play.say(1, ready=0)["do"] == board.RUN
 
 
 def test_who_can_not_get_ready_says_why() -> None:
@@ -74,7 +83,7 @@ def test_who_can_not_get_ready_says_why() -> None:
     play.all_say()
     play.say(0, ready=0)
     play.say(1, trouble="the backup did not come: No space left on device")
-    answer = play.later(board.GATHER + 1)
+    answer = play.later(board.RETURN + 1)
     assert answer["reason"] == (
         "gpu02: the backup did not come: No space left on device; no word from gpu03"
     )

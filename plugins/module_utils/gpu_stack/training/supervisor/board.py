@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PREPARE, RUN, END = "prepare", "run", "end"
 # Seconds. Until every supervisor has come at the start: Ansible starts them one after the other.
 GATHER = 120.0
-# Until a worker that was lost comes back: a host that boots.
+# Until all are ready again, or for the first time after they have come.
 RETURN = 900.0
 # Without a word a supervisor is lost.
 LOST = 30.0
@@ -112,7 +112,10 @@ class Board:
             self.phase, self._has_run = RUN, True
             self._first_end = self._complete = None
             self._ends = {}
-        elif now - self._began > (RETURN if self._has_run else GATHER):
+            return
+        # Whoever has come once may be copying a backup of gigabytes, or be away for a moment.
+        have_all_come = self._has_run or len(self.reports) == len(self.hosts)
+        if now - self._began > (RETURN if have_all_come else GATHER):
             self._end(verdicts.FAILED, self._why(missing))
 
     def _why(self, missing: list[int]) -> str:
