@@ -95,7 +95,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             "tensorflow_root": tensorflow.root_of(options),
         }
         if step == "reach":
-            more["places"] = training.places(plan, worker, _looks(task_vars, plan["hosts"]))
+            more["places"] = training.places(plan, worker, training.looks(task_vars, plan["hosts"]))
         if step == "start":
             # From now on hosts may have begun the job: Ctrl-C has to stop it.
             training.say({"event": "starting"})
@@ -189,16 +189,6 @@ class Watch:
 def _printable(line: str) -> str:
     """A user's program wrote it, and it is shown on an administrator's terminal."""
     return "".join(c if c.isprintable() or c == "\t" else "?" for c in line)
-
-
-def _looks(task_vars: dict[str, Any], hosts: list[str]) -> dict[str, Any]:
-    """What the look said, by host."""
-    registered = {
-        host: task_vars["hostvars"].raw_get(host).get("gpu_training_look") or {} for host in hosts
-    }
-    return {
-        host: json_copy(look["training"]) for host, look in registered.items() if "training" in look
-    }
 
 
 def _folder(task_vars: dict[str, Any], job: str) -> Path:

@@ -66,10 +66,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
 
     def _judge(self, task_vars: dict[str, Any], names: list[str]) -> None:
         plan = json_copy(task_vars["gpu_training_asked"]["asked"])
-        looks = _answers(task_vars, names, "gpu_training_look")
+        looks = training.looks(task_vars, names)
         faults = judge.looks(looks, plan["gpus"], plan["in_use"], plan["resume"])
         if not faults:
-            faults = judge.reached(_answers(task_vars, names, "gpu_training_reach"))
+            faults = judge.reached(training.answers(task_vars, names, "gpu_training_reach"))
         if faults:
             raise AnsibleActionFail("nothing was started:\n" + "\n".join(faults))
         words = judge.clocks(looks)
@@ -80,20 +80,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
     def _ended(self, task_vars: dict[str, Any], names: list[str]) -> dict[str, Any]:
         plan = json_copy(task_vars["gpu_training_asked"]["asked"])
         for register in ("gpu_training_followed", "gpu_training_status", "gpu_training_stopped"):
-            answers = _answers(task_vars, names, register)
+            answers = training.answers(task_vars, names, register)
             if answers:
                 break
         else:
             register = "gpu_training_started"
         ended: dict[str, Any] = outcome.of(plan, register.rpartition("_")[2], answers)
         return ended
-
-
-def _answers(task_vars: dict[str, Any], names: list[str], register: str) -> dict[str, Any]:
-    """{host: what the module returned}, for the hosts that have an answer."""
-    answers = {}
-    for name in names:
-        registered = task_vars["hostvars"].raw_get(name).get(register) or {}
-        if "training" in registered:
-            answers[name] = json_copy(registered["training"])
-    return answers

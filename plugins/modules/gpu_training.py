@@ -14,14 +14,15 @@ description:
 options:
   step:
     description:
-      - C(look) says what the host is like, and listens on I(ports) for some seconds.
+      - C(look) says what the host is like.
+      - C(listen) listens on I(ports) for some seconds, and says who holds those that are taken.
       - C(reach) connects to the listeners of I(places).
       - C(start) writes the worker's folder and starts its unit.
       - C(read) returns what is new of the worker, and waits I(wait) seconds for it.
       - C(stop) asks the job to end and waits until this host's part has.
       - C(list) returns the jobs that have a worker on this host.
     type: str
-    choices: [look, reach, start, read, stop, list]
+    choices: [look, listen, reach, start, read, stop, list]
     required: true
   job:
     description: The job's name.
@@ -41,7 +42,7 @@ options:
     elements: int
     default: []
   token:
-    description: What tells the listeners of this look from others.
+    description: What tells the listeners of this start from others.
     type: str
     default: ""
   places:

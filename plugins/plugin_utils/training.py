@@ -15,6 +15,7 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.training import jobs, judge
 from ansible_collections.provision.gpu.plugins.plugin_utils import project
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import json_copy
 
 # Of the playbook: what it does, and what a person may also keep in an inventory.
 ACTIONS = ("start", "follow", "status", "stop")
@@ -219,6 +220,25 @@ def asked(
             f"gpu_train_job names no job to {action}; gpu_train_action=status lists them"
         )
     return {"action": action, "job": job_name(job, Path("job"), now) if job else "", "hosts": names}
+
+
+def answers(task_vars: Mapping[str, Any], hosts: Sequence[str], register: str) -> dict[str, Any]:
+    """{host: what the module returned}, for the hosts that have an answer."""
+    registered = {host: task_vars["hostvars"].raw_get(host).get(register) or {} for host in hosts}
+    return {
+        host: json_copy(result["training"])
+        for host, result in registered.items()
+        if "training" in result
+    }
+
+
+def looks(task_vars: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """{host: what it says of itself and of its ports}, before a job starts."""
+    listening = answers(task_vars, hosts, "gpu_training_listening")
+    return {
+        host: {**look, **listening.get(host, {})}
+        for host, look in answers(task_vars, hosts, "gpu_training_look").items()
+    }
 
 
 def ports(plan: Mapping[str, Any], worker: int) -> list[int]:

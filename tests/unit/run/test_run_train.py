@@ -40,8 +40,8 @@ module.exit_json(changed=False, training=answers[step].get(host, answers[step].g
 """
 LOOK = {
     "fault": None, "user": "ada", "folder": "/x", "taken": False, "tensorflow": "2.9.3",
-    "python": "/python", "ports": {}, "gpus": {"uuids": [], "in_use": {}, "error": None},
-    "running": None, "free": 1 << 40, "any_port": None, "clock": 0.0,
+    "python": "/python", "gpus": {"uuids": [], "in_use": {}, "error": None},
+    "running": None, "free": 1 << 40, "clock": 0.0,
 }  # fmt: skip
 
 
@@ -60,6 +60,7 @@ def answers(verdict: str = "complete", **looks: Any) -> dict[str, Any]:
     mark = {"model": "/w/0/final"} if verdict == "complete" else None
     return {
         "look": {"all": LOOK, **looks},
+        "listen": {"all": {"ports": {}, "any_port": None}},
         "reach": {"all": []},
         "start": {"all": {"work": "/w", "unit": "u"}},
         "read": {"gpu01": status_of(0, verdict, mark=mark), "gpu02": status_of(1, verdict)},
@@ -122,6 +123,8 @@ def test_a_job_is_started_followed_and_judged(project: Project) -> None:
     assert "tensorboard --logdir /w/0/logs" in output
     steps = [(step["step"], step["host"]) for step in project.asked]
     assert sorted(steps[:2]) == [("look", "gpu01"), ("look", "gpu02")]
+    # Only then: a host that is looked at for long must not find its peers' listeners gone.
+    assert sorted(steps[2:4]) == [("listen", "gpu01"), ("listen", "gpu02")]
     started = [step for step in project.asked if step["step"] == "start"]
     assert {worker["given"]["worker"]: worker["given"]["arguments"] for worker in started} == {
         0: ["--epochs", "3"], 1: ["--epochs", "3"]
@@ -150,8 +153,17 @@ def test_hosts_of_different_tensorflow_are_refused_and_nothing_is_started(
     code, output = project.start(answers(gpu02={**LOOK, "tensorflow": "2.14.1"}))
     assert code == 4
     assert "2.9.3 on gpu01; 2.14.1 on gpu02" in output
-    assert {step["step"] for step in project.asked} == {"look", "reach"}
+    assert {step["step"] for step in project.asked} == {"look", "listen", "reach"}
     assert "Stop it" not in output
+
+
+def test_a_port_that_somebody_holds_is_refused_and_nothing_is_started(project: Project) -> None:
+    held = {"ports": {"2222": "nginx of root (pid 7)"}, "any_port": None}
+    free = {"ports": {}, "any_port": None}
+    code, output = project.start({**answers(), "listen": {"gpu01": free, "gpu02": held}})
+    assert code == 4
+    assert "gpu02: port 2222 is held by nginx of root (pid 7)" in output
+    assert "start" not in {step["step"] for step in project.asked}
 
 
 def test_a_script_that_is_no_python_is_refused_before_a_host_is_asked(project: Project) -> None:

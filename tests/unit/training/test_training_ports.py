@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from gpu_stack.host.context import Context
-from gpu_stack.training import ports
+from gpu_stack.training import look, ports
 
 from provision.locallab.vm.guest import free_port
 
@@ -36,6 +36,11 @@ def test_a_listener_is_reached_by_its_token_and_ends_when_asked(port: int) -> No
     assert ports.reach("127.0.0.1", port, TOKEN) == ports.OPEN
     ports.release([port], TOKEN)
     assert "refused" in ports.reach("127.0.0.1", port, TOKEN)
+
+
+def test_nobody_listens_for_a_user_that_is_not_there() -> None:
+    params = {"ports": [free_port()], "token": TOKEN, "user": "nobody-here"}
+    assert look.listen(Context(), params) == {"ports": {}, "any_port": None}
 
 
 def test_who_holds_a_port_is_named() -> None:

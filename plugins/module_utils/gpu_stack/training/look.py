@@ -1,7 +1,12 @@
-"""What a host says before a job starts on it; it gets a listener for some seconds, and no more."""
+"""What a host says before a job starts on it; it gets a listener for some seconds, and no more.
+
+The listeners have a step of their own: NVML may take a minute to answer on one host, and those of
+the others would be gone by then.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pwd
@@ -21,16 +26,16 @@ if TYPE_CHECKING:
 
 
 def look(context: Context, params: dict[str, Any]) -> dict[str, Any]:
-    """{user, tensorflow, python, ports, any_port, gpus, simulated, folder, taken, running, free,
-    clock, fault} of this host.
+    """{user, tensorflow, python, gpus, simulated, folder, taken, running, free, clock, fault} of
+    this host.
 
-    params: job, worker, ports, token, user, folder, tensorflow_root. fault: why there is no user
+    params: job, worker, user, folder, tensorflow_root. fault: why there is no user
     or folder. taken: whether a job of this name is there already. running: whose is at work. free:
     bytes of the folder's disk that the user may fill. clock: seconds since 1970.
     """
     facts: dict[str, Any] = {
         "fault": None, "user": None, "folder": None, "taken": False, "running": None,
-        "free": None, "ports": {}, "any_port": None, "clock": time.time(),
+        "free": None, "clock": time.time(),
         "simulated": bool(platform.simulated_gpu(context)),
         "gpus": gpus(context), **environment(context, params["tensorflow_root"]),
     }  # fmt: skip
@@ -43,12 +48,22 @@ def look(context: Context, params: dict[str, Any]) -> dict[str, Any]:
         running = jobs.owner(context, jobs.UNIT.format(params["job"], params["worker"]))
         if running is not None:
             facts["running"] = _name(running)
-        facts["ports"], facts["any_port"] = ports.listen(
-            context, params["ports"], params["token"], person.identity
-        )
     except RefusalError as error:
         facts["fault"] = str(error)
     return facts
+
+
+def listen(context: Context, params: dict[str, Any]) -> dict[str, Any]:
+    """{ports: {port: who holds it}, any_port: the listener's own, None without one}.
+
+    params: ports, token, user. Where there is no such user, nothing listens: the look says why.
+    """
+    held: dict[int, str] = {}
+    chosen = None
+    with contextlib.suppress(RefusalError):
+        identity = account.of(params["user"]).identity
+        held, chosen = ports.listen(context, params["ports"], params["token"], identity)
+    return {"ports": held, "any_port": chosen}
 
 
 def _folder(work: str) -> tuple[bool, int]:

@@ -11,7 +11,7 @@ from . import jobs, look, ports
 if TYPE_CHECKING:
     from typing import Any
 
-STEPS = ("look", "reach", "start", "read", "stop", "list")
+STEPS = ("look", "listen", "reach", "start", "read", "stop", "list")
 
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -20,6 +20,8 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     step = params["step"]
     if step == "look":
         return _said(look.look(context, params))
+    if step == "listen":
+        return _said(look.listen(context, params))
     if step == "reach":
         return _said(ports.reach_all(params["places"], params["token"]))
     if step == "read":
