@@ -76,5 +76,12 @@ def exit_code(report: dict[str, Any] | None, ansible_exit: int) -> int:
         # By what was asked, before any host was, or by what the hosts said.
         return HostError.exit_code if report["asked"] else InputError.exit_code
     if report["outcome"]:
+        if report["outcome"]["state"] == "unknown" and _is_away(report["hosts"]):
+            return HostError.exit_code
         return CODES.get(report["outcome"]["state"], HostError.exit_code)
     return HostError.exit_code if ansible_exit else 0
+
+
+def _is_away(hosts: dict[str, Any]) -> bool:
+    """Whether a host could not be asked, on which a job may be that the others don't know."""
+    return any(host["status"] != "ok" for host in hosts.values())
