@@ -133,7 +133,7 @@ def test_a_host_that_is_silent_is_waited_for_before_others_are_blamed(play: Play
     answer = play.later(5, 2)
     assert (answer["do"], answer["generation"]) == (board.PREPARE, 1)
     assert play.board.history[0]["words"] == "is silent"
-    # It comes back, as after a boot.
+    # It comes back, as where the network was away.
     assert play.all_say(ready=1)["do"] == board.RUN
 
 

@@ -220,6 +220,32 @@ def test_a_supervisor_that_is_killed_is_taken_up_by_the_next(jobs: Any, worker: 
     assert job.state(0)["board"]["restarts"] >= 1
 
 
+@pytest.mark.parametrize("worker", [0, 1])
+def test_a_supervisor_that_systemd_ends_takes_its_own_worker_alone(jobs: Any, worker: int) -> None:
+    """As where its host shuts down. Who stops the job has written so before."""
+    job = jobs("20")
+    job.until(lambda: (job.state(worker).get("progress") or {}).get("epoch", 0) > 2)
+    pid = job.state(worker)["pid"]
+    job.processes[worker].terminate()
+    assert job.processes[worker].wait(60) == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    if worker == 1:
+        job.until(lambda: job.state(0)["answer"]["do"] == "prepare")
+        assert [cause["code"] for cause in job.state(0)["board"]["history"]] == [143]
+    job.start(worker)
+    assert job.end()["verdict"] == "complete"
+    assert job.state(0)["board"]["restarts"] == 1
+
+
+def test_a_supervisor_that_systemd_ends_ends_a_job_that_was_asked_to_stop(jobs: Any) -> None:
+    job = jobs("1000")
+    job.until(lambda: job.state(1).get("pid") and job.state(0).get("pid"))
+    (job.folder / "worker-1" / ".job" / "stop").touch()
+    job.processes[1].terminate()
+    assert job.end()["verdict"] == "stopped"
+
+
 def test_a_script_that_fails_at_once_is_not_tried_again(jobs: Any) -> None:
     job = jobs(script="raise SystemExit('no data')")
     answer = job.end()

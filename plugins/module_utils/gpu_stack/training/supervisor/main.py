@@ -77,7 +77,8 @@ class Supervisor:
         self.worker = worker.Worker(self.job, os.path.join(work, "output.log"))
         self.ready: int | None = None
         self.over = False
-        self.asked_to_stop = False
+        # Whether systemd ends this supervisor, as where its host shuts down.
+        self._is_terminated = False
         self.board: board.Board | None = None
         self._lock = threading.Lock()
         self._packed: int | None = None
@@ -104,6 +105,8 @@ class Supervisor:
             except OSError as error:
                 closed = self._closed(error)
         answer = closed or self._until_the_end()
+        if answer is None:
+            return self._leave(server)
         self.worker.stop()
         self.over = True
         self._note(answer)
@@ -120,7 +123,7 @@ class Supervisor:
             try:
                 return wire.Server(self.job["board"][1], self.job["secret"], self._reply)
             except OSError:
-                if time.monotonic() > deadline or self._is_asked_to_stop():
+                if time.monotonic() > deadline or self._has_to_go():
                     raise
                 time.sleep(TURN)
 
@@ -135,7 +138,29 @@ class Supervisor:
             return job_board.answer(0, self.report(), time.monotonic())
 
     def _terminated(self, _number: int, _frame: object) -> None:
-        self.asked_to_stop = True
+        self._is_terminated = True
+
+    def _has_to_go(self) -> bool:
+        return self._is_terminated or self._is_asked_to_stop()
+
+    def _leave(self, server: wire.Server | None) -> int:
+        """Ends this worker, and not the job; returns SIGTERM's exit code.
+
+        Systemd starts a supervisor anew that ends so, unless the unit is to stop. What was written
+        down last says to that one that its worker was lost.
+        """
+        if server is not None:
+            # No board that is about to go judges why the others' workers end.
+            server.shutdown()
+        running = self.worker.generation if self.worker.is_running() else None
+        self.worker.stop()
+        if running is not None:
+            # Whatever the script makes of the signal.
+            self.worker.lost(running, verdicts.TERMINATED)
+        if self.board is None:
+            with contextlib.suppress(wire.WireError):
+                self._tell()
+        return verdicts.TERMINATED
 
     def _take_up(self, former: dict[str, Any]) -> None:
         """Goes on where a supervisor was that has been killed."""
@@ -150,10 +175,13 @@ class Supervisor:
         elif running is not None:
             self.worker.lost(running)
 
-    def _until_the_end(self) -> dict[str, Any]:
-        """Does what the board says until that is the end; returns its last answer."""
+    def _until_the_end(self) -> dict[str, Any] | None:
+        """Does what the board says until that is the end; returns its last answer.
+
+        None where systemd ends this supervisor, and nobody has asked the job to stop.
+        """
         heard = time.monotonic()
-        while True:
+        while self._is_asked_to_stop() or not self._is_terminated:
             try:
                 answer = self._tell()
                 heard = time.monotonic()
@@ -174,6 +202,7 @@ class Supervisor:
             self.worker.trim()
             self._note(answer)
             time.sleep(TURN)
+        return None
 
     def _start(self, generation: int) -> None:
         try:
@@ -212,7 +241,7 @@ class Supervisor:
         }
 
     def _is_asked_to_stop(self) -> bool:
-        return self.asked_to_stop or os.path.exists(self.path("stop"))
+        return os.path.exists(self.path("stop"))
 
     def _mark(self) -> dict[str, Any] | None:
         """What says that the training is complete: the helper's mark, or the file that was named.

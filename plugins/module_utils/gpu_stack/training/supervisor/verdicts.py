@@ -6,6 +6,7 @@ from __future__ import annotations
 # SIGTERM. Kubeflow's training operator tries these again and no others:
 # https://github.com/kubeflow/trainer/blob/v1.8.1/pkg/util/train/train_util.go
 AGAIN = {130: "SIGINT", 137: "SIGKILL", 138: "SIGUSR1", 143: "SIGTERM"}
+TERMINATED = 143
 # Of those that are not tried again, what is known about them.
 NEVER = {
     1: "the script failed",

@@ -71,9 +71,9 @@ class Worker:
                 stream.write("{0}\n".format(error).encode())
                 self._lost = 127 if isinstance(error, FileNotFoundError) else 126
 
-    def lost(self, generation: int) -> None:
-        """The try was running when this worker's supervisor was killed, and its process with it."""
-        self.generation, self._lost = generation, 137
+    def lost(self, generation: int, code: int = 137) -> None:
+        """The try was running when this worker's supervisor ended, and its process with it."""
+        self.generation, self._lost = generation, code
 
     def code(self) -> int | None:
         """The exit code; None while it runs, and where it has not been started."""
