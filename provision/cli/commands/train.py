@@ -108,7 +108,7 @@ def train(
     done, view = _run(request, {**wanted, **action})
     view.trains = not diagnose
     if done.interrupted and view.job:
-        _interrupted(request, hosts, view, starts=action["gpu_train_action"] == "start")
+        _interrupted(request, wanted, view, starts=action["gpu_train_action"] == "start")
     _show(request, done, view)
     raise typer.Exit(done.exit_code)
 
@@ -191,7 +191,9 @@ def _run(request: RunRequest, wanted: Mapping[str, Any]) -> tuple[run.Training, 
     return run.train(request.project, options, view.on_event, quiet=quiet), view
 
 
-def _interrupted(request: RunRequest, hosts: str, view: View, *, starts: bool) -> None:
+def _interrupted(
+    request: RunRequest, wanted: Mapping[str, Any], view: View, *, starts: bool
+) -> None:
     """Asks whether all workers are to be stopped; without a terminal none is.
 
     Of a job that was still being started nothing stays.
@@ -200,7 +202,7 @@ def _interrupted(request: RunRequest, hosts: str, view: View, *, starts: bool) -
     if starts and not view.started:
         # Where nothing was begun, a job of this name is another one.
         if view.begun:
-            _stop(request, hosts, job)
+            _stop(request, wanted, job)
         else:
             say("Nothing was started.", err)
         view.job = ""
@@ -216,15 +218,13 @@ def _interrupted(request: RunRequest, hosts: str, view: View, *, starts: bool) -
     except (EOFError, KeyboardInterrupt):
         answer = ""
     if answer.strip().lower() in {"y", "yes"}:
-        _stop(request, hosts, job)
+        _stop(request, wanted, job)
 
 
-def _stop(request: RunRequest, hosts: str, job: str) -> None:
-    """Stops what there is of a job, and says so."""
-    done, _view = _run(
-        request,
-        {"gpu_train_action": "stop", "gpu_train_job": job, "gpu_train_hosts": hosts or None},
-    )
+def _stop(request: RunRequest, wanted: Mapping[str, Any], job: str) -> None:
+    """Stops what there is of a job, on the hosts and as the user of `wanted`, and says so."""
+    same = {name: wanted[name] for name in ("gpu_train_hosts", "gpu_train_user")}
+    done, _view = _run(request, {**same, "gpu_train_action": "stop", "gpu_train_job": job})
     for line in _lines(done.report):
         say(line, err if request.as_json else out)
 

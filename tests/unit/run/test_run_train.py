@@ -348,3 +348,15 @@ def test_a_run_that_reached_no_host_is_an_error_with_json_too(project: Project) 
     with pytest.raises(InputError, match="before it reached a host") as caught:
         project.start(answers(), "--json")
     assert "no section" in caught.value.got
+
+
+@pytest.mark.parametrize("events", [["starting", "line"], ["starting"]])
+def test_ctrl_c_stops_the_job_of_the_user_for_whom_it_was_started(
+    project: Project, monkeypatch: pytest.MonkeyPatch, events: list[str]
+) -> None:
+    """Its folder is in that person's home."""
+    terminal = Terminal(monkeypatch, "y", events)
+    request = train.RunRequest(project.path, run.Options(), verbose=False, as_json=False)
+    with pytest.raises(train.typer.Exit):
+        train.train.__wrapped__(hosts="gpu", script=project.script, user="bob", request=request)
+    assert [run.get("gpu_train_user") for run in terminal.runs] == ["bob", "bob"]
