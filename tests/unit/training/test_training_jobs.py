@@ -95,6 +95,13 @@ def test_a_host_finds_its_own_worker_in_a_home_that_all_share(folder: Path) -> N
     assert [entry["job"] for entry in worker_status.listed(str(folder), "gpu01")] == ["j"]
 
 
+def test_a_host_whose_number_has_changed_is_asked_about_its_newest_worker(folder: Path) -> None:
+    """A job that ran on it alone goes on with another host before it."""
+    jobs.write(str(folder / "j/worker-0"), {**GIVEN, "worker": 0, "hosts": ["gpu02"]}, {})
+    os.utime(folder / "j/worker-0/.job/job.json", (0, 0))
+    assert worker_status.find(str(folder), "j", "gpu02") == str(folder / "j/worker-1")
+
+
 @pytest.mark.parametrize("name", ["worker-*", "worker-1", "x-1", "worker-"])
 def test_a_folder_that_is_no_workers_names_no_unit(folder: Path, name: str) -> None:
     """Root asks systemd about the unit of the number in it, and stops that."""

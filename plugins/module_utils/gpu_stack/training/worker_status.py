@@ -25,19 +25,21 @@ _WORKER = re.compile(r"worker-([0-9]{1,4})")
 def find(folder: str, job: str, host: str) -> str | None:
     """The folder of this host's worker of a job; None without one.
 
-    A home may be shared by all hosts, so each looks for the worker that has its name.
+    A home may be shared by all hosts, so each looks for the worker that has its name; the newest,
+    for its number may have been another before the job went on with other hosts.
     """
     try:
         names = sorted(os.listdir(os.path.join(folder, job)))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
+    found = []
     for name in names:
         work = os.path.join(folder, job, name)
         # The folder of all jobs may be one that several people share.
         is_own = _WORKER.fullmatch(name) and os.lstat(work).st_uid == os.geteuid()
         if is_own and _host(work) == host:
-            return work
-    return None
+            found.append(work)
+    return max(found, key=_begun, default=None)
 
 
 def number(work: str) -> int:
@@ -45,9 +47,21 @@ def number(work: str) -> int:
     return int(work.rpartition("-")[2])
 
 
+def _begun(work: str) -> float:
+    """When a job was last started in this worker's folder."""
+    try:
+        return os.stat(_given(work)).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _given(work: str) -> str:
+    return os.path.join(work, ".job", "job.json")
+
+
 def _host(work: str) -> str | None:
     """The name of the host whose worker has this folder."""
-    given = content(os.path.join(work, ".job", "job.json"))
+    given = content(_given(work))
     hosts = given.get("hosts")
     if given.get("worker") != number(work) or not isinstance(hosts, list):
         return None
@@ -66,7 +80,7 @@ def listed(folder: str, host: str) -> list[dict[str, Any]]:
 
 def of(work: str) -> dict[str, Any]:
     """What the supervisor says of the worker of this folder."""
-    given = content(os.path.join(work, ".job", "job.json"))
+    given = content(_given(work))
     state = content(os.path.join(work, ".job", "state.json"))
     answer, progress, mark = (_part(state, name) for name in ("answer", "progress", "mark"))
     verdict = answer.get("verdict")
