@@ -79,8 +79,11 @@ def _backup(tf):
         # Before TensorFlow 2.8.
         base = tf.keras.callbacks.experimental.BackupAndRestore
     folder = os.path.join(FOLDER, "backup")
-    if "delete_checkpoint" in inspect.signature(base.__init__).parameters:
-        return base(folder, delete_checkpoint=False)
+    known = inspect.signature(base.__init__).parameters
+    if "delete_checkpoint" in known:
+        # Keras 3 writes over its backup: who is killed meanwhile goes on from the one before.
+        more = {"double_checkpoint": True} if "double_checkpoint" in known else {}
+        return base(folder, delete_checkpoint=False, **more)
 
     class Kept(base):
         def on_train_end(self, logs=None):
