@@ -209,15 +209,23 @@ def test_an_end_stays_one(play: Play) -> None:
     play.say(1, stop=True)
     assert play.end(0, 137)["verdict"] == "stopped"
     play.board.stop("again")
+    play.board.fail("its port is taken")
     assert play.board.reason == "asked for on gpu02"
 
 
 def test_a_board_that_was_killed_goes_on_with_the_next_try() -> None:
     play = Play(restarts=5)
-    play.board.take_up(3, 2, [{"worker": 1}])
+    play.board.take_up({"generation": 3, "restarts": 2, "history": [{"worker": 1}]})
     assert (play.board.generation, play.board.restarts) == (4, 3)
     assert [cause.get("code") for cause in play.board.history] == [None, 137]
     assert play.all_say(ready=4)["do"] == board.RUN
+
+
+def test_a_worker_whose_supervisor_has_forgotten_its_try_is_lost(play: Play) -> None:
+    """It was killed before it had written down that the worker runs."""
+    answer = play.say(1, ready=None, running=None)
+    assert (answer["do"], answer["generation"]) == (board.PREPARE, 1)
+    assert [(cause["worker"], cause["code"]) for cause in play.board.history] == [(1, 137)]
 
 
 def test_ends_of_a_former_try_do_not_count(play: Play) -> None:

@@ -76,6 +76,19 @@ def test_a_job_of_one_host_needs_no_second_port(tmp_path: Path) -> None:
     assert not (tmp_path / ".job/backup.tar").exists()
 
 
+def test_an_end_stays_one_where_the_supervisor_is_killed_behind_it(tmp_path: Path) -> None:
+    """The others have gone, or still ask for it."""
+    cause = {"generation": 0, "worker": 1, "host": "gpu02", "code": 137, "words": "w"}
+    former = {
+        "generation": 1, "restarts": 1, "history": [cause], "verdict": "complete", "reason": "r",
+    }  # fmt: skip
+    made = supervisor(tmp_path)
+    made._take_up({"running": None, "board": former})
+    answer, _file = made._reply({"worker": 1, "report": {"ready": 1}})
+    assert answer == {"do": "end", "generation": 1, "verdict": "complete", "reason": "r"}
+    assert made._board_state()["history"] == [cause]
+
+
 def test_a_full_disk_ends_no_supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = supervisor(tmp_path)
     (tmp_path / "output.log").mkdir()  # nothing can be written there

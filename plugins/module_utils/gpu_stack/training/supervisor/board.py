@@ -56,10 +56,17 @@ class Board:
         self._first_end: float | None = None
         self._complete: float | None = None
 
-    def take_up(self, generation: int, restarts: int, history: list[dict[str, Any]]) -> None:
-        """Goes on with a job whose board was lost with its supervisor, which counts as a try."""
-        self.generation, self.restarts, self.history = generation, restarts, list(history)
+    def take_up(self, former: dict[str, Any]) -> None:
+        """Goes on with a job whose board was lost with its supervisor, which counts as a try.
+
+        Where the job had ended, that end stays.
+        """
+        self.generation, self.restarts = former["generation"], former["restarts"]
+        self.history = list(former["history"])
         self._has_run = True
+        if former.get("verdict"):
+            self._end(former["verdict"], former["reason"])
+            return
         self._again(self._began, [self._cause(0, 137, "its supervisor was killed")])
 
     def answer(self, worker: int, report: dict[str, Any], now: float) -> dict[str, Any]:
@@ -83,7 +90,8 @@ class Board:
 
     def fail(self, reason: str) -> None:
         """The board itself can't go on."""
-        self._end(verdicts.FAILED, reason)
+        if self.phase != END:
+            self._end(verdicts.FAILED, reason)
 
     def tick(self, now: float) -> None:
         """Decides what follows from the reports and from the time."""
@@ -205,6 +213,9 @@ class Board:
             ended = report.get("ended")
             if ended and ended["generation"] == self.generation:
                 codes[worker] = ended["code"]
+            elif self.phase == RUN and report.get("ready") != self.generation:
+                # All were ready: its supervisor was killed before it had written down more.
+                codes[worker] = 137
         return codes
 
     def _mark(self) -> dict[str, Any] | None:

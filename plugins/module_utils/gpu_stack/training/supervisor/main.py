@@ -168,8 +168,8 @@ class Supervisor:
         if self.number == 0:
             self.board = board.Board(self.job["hosts"], self.job["restarts"], time.monotonic())
             old = former.get("board")
-            if old and not old.get("verdict"):
-                self.board.take_up(old["generation"], old["restarts"], old["history"])
+            if old:
+                self.board.take_up(old)
             # What a try of the same number has packed may be older.
             self._packed = None
         elif running is not None:
