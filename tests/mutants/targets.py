@@ -36,7 +36,7 @@ LOOKS_AND_RULES = {
     "bundle_rules.py": "test_stack_bundle.py",
     "cache_rules.py": "test_stack_cache.py",
     "host/bundle.py": "test_stack_bundle.py",
-    "host/code_users.py": "test_stack_venvs.py",
+    "host/code_users.py": "test_stack_code_users.py",
     "host/cache.py": "test_stack_cache.py",
     "components/tensorflow/venv_use.py": "test_stack_venvs.py",
 }
