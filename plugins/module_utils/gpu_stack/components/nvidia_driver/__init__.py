@@ -343,7 +343,7 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
         if not driver_method.prebuilt(row):
             changes += _build_changes(state)
             changes += signing_files.differ(NAME, state.get("signing") or {})
-        if fabric_manager.wanted(options, state["switches"]):
+        if fabric_manager.wanted(options, state.get("switches") or 0):
             changes += fabric_manager.differ(NAME, row, state, hold)
         changes += _kernel_changes(row, state)
         if not state["container"]:
