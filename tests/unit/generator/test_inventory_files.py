@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import recorded
 from typer.testing import CliRunner
 
 from provision import cli, run
@@ -17,6 +16,7 @@ from provision.cli.projects import read_fleet
 from provision.errors import InputError
 from provision.inventory import Fleet
 from provision.inventory.sources import Sources
+from tests.unit.generator import recorded
 
 WISH = 'gpu_stack: {tensorflow: "2.9"}\n'
 
