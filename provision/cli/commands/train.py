@@ -109,7 +109,7 @@ def train(
     view.trains = not diagnose
     if done.interrupted and view.job:
         _interrupted(request, wanted, view, starts=action["gpu_train_action"] == "start")
-    _show(request, done, view)
+    _show(request, done, view, user)
     raise typer.Exit(done.exit_code)
 
 
@@ -237,7 +237,7 @@ def _lines(report: Mapping[str, Any] | None) -> list[str]:
     return lines
 
 
-def _show(request: RunRequest, done: run.Training, view: View) -> None:
+def _show(request: RunRequest, done: run.Training, view: View, user: str | None) -> None:
     if done.report is None and not done.interrupted:
         text = done.log.read_text(encoding="utf-8", errors="replace")
         raise running.no_report(run.Outcome(None, 0, done.exit_code, done.log), text)
@@ -249,13 +249,15 @@ def _show(request: RunRequest, done: run.Training, view: View) -> None:
     outcome = (done.report or {}).get("outcome") or {}
     if not view.job or not (outcome or done.interrupted):
         return
-    option = "" if request.project == Path() else f" --project {shell_word(request.project)}"
+    options = "" if request.project == Path() else f" --project {shell_word(request.project)}"
+    if user:
+        options += f" --user {user}"
     folder = request.project / "report" / "training" / view.job
     if folder.is_dir():
         say(f"What the workers printed: {folder}")
     if outcome.get("state", "running") == "running":
-        say(f"Watch it again: provision train --follow {view.job}{option}")
-        say(f"Stop it:        provision train --stop {view.job}{option}")
+        say(f"Watch it again: provision train --follow {view.job}{options}")
+        say(f"Stop it:        provision train --stop {view.job}{options}")
     chief = next((t for t in outcome.get("workers", {}).values() if t["worker"] == 0), None)
     if chief is not None and view.trains:
         say(f"TensorBoard, on that host: tensorboard --logdir {chief['work']}/logs")

@@ -147,6 +147,14 @@ def test_a_person_with_a_configuration_of_their_own_gets_the_report_too(
     assert "j: complete: /w/0/final" in output
 
 
+def test_how_to_come_back_to_a_job_names_its_user(project: Project) -> None:
+    _code, output = project.start(answers(), "--detach", "--user", "bob")
+    for option in ("--follow", "--stop"):
+        assert f"provision train {option} j --project {project.path} --user bob" in " ".join(
+            output.split()
+        )
+
+
 def test_hosts_of_different_tensorflow_are_refused_and_nothing_is_started(
     project: Project,
 ) -> None:

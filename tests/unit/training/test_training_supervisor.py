@@ -183,6 +183,8 @@ def test_a_crash_after_the_training_is_reported_and_is_no_failure(jobs: Any) -> 
 def test_killed_workers_go_on_and_lose_one_epoch_at_most(jobs: Any) -> None:
     chosen = random.Random(4)  # noqa: S311 (which worker, and when)
     job, kills = jobs("30"), 0
+    # There is a backup to go on from.
+    job.until(lambda: (job.state(0).get("progress") or {}).get("epoch", 0) > 1)
     while kills < 6:
         worker = chosen.randrange(2)
         job.until(lambda worker=worker: job.state(worker).get("pid"))
