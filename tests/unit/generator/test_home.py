@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from provision import ending, home, run
+from provision import ending, home
 from provision.cli.commands import lab
 from provision.errors import MachineError
 from provision.locallab import machine
@@ -50,7 +50,6 @@ PLACES: dict[str, tuple[Callable[[], object], str]] = {
     "downloads": (lambda: home.cache_directory(), "XDG_CACHE_HOME"),
     "labs": (machine.cache_directory, "XDG_CACHE_HOME"),
     "state of labs": (lab._labs_directory, "XDG_STATE_HOME"),
-    "inventory": (lambda: run.inventory_sources(Path(), ["~/lab"]), "HOME"),
 }
 
 

@@ -64,7 +64,7 @@ class Fix:
         return {"format": 1, "hosts": hosts}, code, self.log
 
     def _run_playbook(self, _tree: Path, options: run.Options, **_: Any) -> run.Outcome:
-        self.runs.append((str(options.limit), *options.tags))
+        self.runs.append((*options.hosts, *options.tags))
         report, code = self.ends.pop(0)
         return run.Outcome(report, code, code, self.log)
 
