@@ -88,3 +88,21 @@ def test_users_are_named_by_directory() -> None:
         f"pid 78 of ada uses the tree {name}, which would be removed: python3 train.py"
         for name in ("a", "b")
     ]
+
+
+def test_where_maps_can_not_be_read_the_command_line_decides(host: Host) -> None:
+    """As in a container, where root may not read those of others."""
+    for pid, line in ((78, f"{VENV}/bin/python3\0train.py\0"), (79, "/usr/bin/less\0x\0")):
+        host.path(f"/proc/{pid}/maps").mkdir(parents=True)
+        host.write(f"/proc/{pid}/cmdline", line)
+        host.write(f"/proc/{pid}/comm", "job\n")
+    host.path("/proc/80/maps").mkdir(parents=True)  # it has ended since
+    users = code_users.users_of(Context(root=str(host.root)), {"a": VENV})
+    assert users == {"a": [("78", "job")]}
+
+
+def test_without_directories_no_process_is_looked_at(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Context, "glob", lambda _self, pattern: pytest.fail(pattern))
+    assert code_users.users_of(Context(root=str(host.root)), {}) == {}
