@@ -48,6 +48,11 @@ options:
     description: The address where the host has no source of the release at all.
     type: str
     default: ""
+  former:
+    description: Files of a mirror that is no longer used; they are removed first.
+    type: list
+    elements: str
+    default: []
   keyring:
     description: The key of that address, and of a mirror that the host's sources do not name.
     type: str
@@ -83,6 +88,7 @@ from ansible_collections.provision.gpu.plugins.module_utils.answers import run
 from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
     FLAG,
     HIDDEN_TEXT,
+    NAMES,
     REQUIRED_NAMES,
     REQUIRED_TEXT,
     TEXT,
@@ -98,6 +104,7 @@ ARGUMENTS = {
     "mirror": HIDDEN_TEXT,
     "always": FLAG,
     "uri": TEXT,
+    "former": NAMES,
     # A path; without no_log Ansible warns that its name looks like a secret's.
     "keyring": {"type": "str", "default": "", "no_log": False},
 }

@@ -97,6 +97,25 @@ def test_they_come_from_where_main_comes_from(host: Sources, role: dict[str, Any
     assert again == {"changed": False, "wanting": [], "uris": [BARE]}
 
 
+def test_files_of_a_former_mirror_go_first_and_what_they_enabled_is_enabled_anew(
+    host: Sources,
+) -> None:
+    host.write("sources.list", f"deb {BARE} bookworm main\n")
+    mirror = host.write(
+        "sources.list.d/provision-cuda-mirror.sources",
+        "Types: deb\nURIs: http://gone.example.org/debian\nSuites: bookworm\n"
+        "Components: contrib\nTrusted: yes\n",
+    )
+    former = [str(mirror), str(host.root / "etc/apt/auth.conf.d/provision-cuda-mirror.conf")]
+    assert host.settle(**CUDA)["wanting"] == []
+    assert host.settle(check_mode=True, former=former, **CUDA)["changed"] is True
+    assert mirror.exists()
+    result = host.settle(former=former, **CUDA)
+    assert result == {"changed": True, "wanting": ["contrib"], "uris": [BARE]}
+    assert not mirror.exists()
+    assert host.settle(former=former, **CUDA)["changed"] is False
+
+
 def test_a_component_more_keeps_those_that_were_enabled_here(host: Sources) -> None:
     host.write("sources.list", f"deb {BARE} bookworm main\n")
     host.settle(**CUDA)

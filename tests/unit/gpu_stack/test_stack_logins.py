@@ -115,16 +115,29 @@ def test_the_drivers_mirror_goes_too(tmp_path: Path) -> None:
 )
 def test_the_role_takes_away_what_the_look_names(role: str, path: str, mirror: str) -> None:
     tasks = yaml.safe_load((ROLES / role / "tasks" / path).read_text("utf-8"))
+    # The module removes them first: what the mirror alone enabled is enabled anew.
     (gone,) = [
-        task for task in tasks
-        if task.get("provision.gpu.managed_files", {}).get("state") == "absent"
-    ]  # fmt: skip
-    assert gone["when"] == f"not {mirror}"
+        task for task in tasks if task.get("provision.gpu.debian_components", {}).get("former")
+    ]
     name = {"cuda": "provision-cuda-mirror", "nvidia_driver": "provision-nvidia-driver"}[role]
-    assert gone["provision.gpu.managed_files"]["others"] == list(logins.of_mirror(name))
-    # What it alone enabled is enabled anew.
-    kinds = [next(key for key in task if key.startswith(("prov", "ansible"))) for task in tasks]
-    assert tasks.index(gone) < kinds.index("provision.gpu.debian_components")
+    files = gone["provision.gpu.debian_components"]["former"]
+    if role == "cuda":
+        (nvidias,) = [
+            task for task in tasks
+            if task.get("provision.gpu.managed_files", {}).get("state") == "absent"
+        ]  # fmt: skip
+        # NVIDIA's packages need no component of the archive.
+        assert (gone["when"], nvidias["when"]) == (
+            "not __cuda_nvidia", f"__cuda_nvidia and not {mirror}",
+        )  # fmt: skip
+        assert files == "{{ [] if cuda_mirror else __cuda_mirror_files }}"
+        assert nvidias["provision.gpu.managed_files"]["others"] == "{{ __cuda_mirror_files }}"
+        files = yaml.safe_load((ROLES / "cuda/vars/main.yml").read_text("utf-8"))[
+            "__cuda_mirror_files"
+        ]
+    else:
+        assert gone["when"] == f"not {mirror}"
+    assert files == list(logins.of_mirror(name))
 
 
 def faults(root: Path, component: Any, row: dict[str, Any], **options: Any) -> list[str]:

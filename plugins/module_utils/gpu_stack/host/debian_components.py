@@ -75,7 +75,7 @@ class Wish:
     suites: the release's names, that for new sources first. mirror: an address instead of the
     host's own, with its password or "". always: name the mirror whether it is enabled or not.
     uri, keyring: what is named where the host has no source of the release. title: what is left
-    as it was after a refusal.
+    as it was after a refusal. former: files of a mirror that is not wished for, which go first.
     """
 
     def __init__(self, params: dict[str, Any]) -> None:
@@ -88,6 +88,7 @@ class Wish:
         self.uri: str = params["uri"]
         self.keyring: str = params["keyring"]
         self.title: str = params["title"]
+        self.former: list[str] = params["former"]
 
     @property
     def pockets(self) -> list[str]:
@@ -115,6 +116,8 @@ def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _settle(wish: Wish, check_mode: bool) -> dict[str, Any]:
     context = Context()
+    # What a mirror's source enabled counts no more.
+    removed = managed_files.remove(context, [], wish.former, dry=check_mode)["removed"]
     obstructed = _make_way(context, wish.path, check_mode)
     all_targets = targets()
     uris = list(dict.fromkeys(target.uri for target in all_targets if target.suite in wish.suites))
@@ -128,7 +131,7 @@ def _settle(wish: Wish, check_mode: bool) -> dict[str, Any]:
         if changed and not check_mode:
             _write(wish.path, text_of(wish, stanzas))
             _agree_with_others(wish, stanzas)
-    return {"changed": changed or obstructed, "wanting": wanting, "uris": uris}
+    return {"changed": changed or obstructed or bool(removed), "wanting": wanting, "uris": uris}
 
 
 def targets() -> list[Target]:

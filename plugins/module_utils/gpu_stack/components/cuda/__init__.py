@@ -24,9 +24,9 @@ NAME = "cuda"
 PREFERENCES = "/etc/apt/preferences.d/provision-cuda"
 # Packages of the keys that sign the platform's archive.
 KEYRINGS = {"debian": "debian-archive-keyring"}
-# Profile runtime extracts ptxas and libdevice from a package, and records which one.
 # The names of the mirror's source and of its login file.
 MIRROR = "provision-cuda-mirror"
+# Profile runtime extracts ptxas and libdevice from a package, and records which one.
 TOOLS_PACKAGE = "nvidia-cuda-toolkit"
 TOOLS_MARKER = "/usr/lib/nvidia-cuda-toolkit/.provision-tools"
 
