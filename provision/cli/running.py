@@ -43,9 +43,7 @@ def run_and_show(mode: Mode, request: RunRequest, *, former: bool = False) -> No
             outcome = run.run_playbook(project, options, mode=mode, on_event=view.on_event)
         reported = view.reported if _same_place() else ()
     if outcome.report is None:
-        # Of what went to the terminal there is no log.
-        log = outcome.log.read_text(encoding="utf-8", errors="replace") if quiet else ""
-        raise no_report(outcome, log)
+        raise no_report(outcome, quiet=quiet)
     if not request.as_json:
         if mode == "plan":
             terminal.plan(outcome.report, out)
@@ -74,16 +72,16 @@ def examined(
     with err.status(doing):
         data, code, log = run.examine(project, examination, options, quiet=quiet)
     if data is None or not data.get("hosts"):
-        text = log.read_text(encoding="utf-8", errors="replace")
-        raise no_report(run.Outcome(None, 0, code, log), text)
+        raise no_report(run.Outcome(None, 0, code, log), quiet=quiet)
     return data, code
 
 
-def no_report(outcome: run.Outcome, log: str) -> ProvisionError:
-    """The error for a run that ended before it reached a host; `log` is Ansible's output.
+def no_report(outcome: run.Outcome, *, quiet: bool) -> ProvisionError:
+    """The error for a run that ended before it reached a host.
 
-    "" where it went to the terminal.
+    Ansible's output is in its log, but of a run that was not `quiet`: that went to the terminal.
     """
+    log = outcome.log.read_text(encoding="utf-8", errors="replace") if quiet else ""
     words = r"--limit matches no host of the inventory: (.*?)\. No host"
     unmatched = re.search(words, run.unwrapped(log))
     if unmatched is not None:

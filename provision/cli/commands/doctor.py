@@ -91,9 +91,7 @@ def _doctor_runs(
         if outcome.exit_code == INTERRUPTED:
             raise typer.Exit(INTERRUPTED)
         if outcome.report is None:
-            # Ansible's output stands on the terminal already where it was not kept.
-            log = outcome.log.read_text(encoding="utf-8", errors="replace") if quiet else ""
-            raise running.no_report(outcome, log)
+            raise running.no_report(outcome, quiet=quiet)
         failed = failed or outcome.exit_code != 0
     return not failed
 

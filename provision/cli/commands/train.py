@@ -186,9 +186,14 @@ def _run(request: RunRequest, wanted: Mapping[str, Any]) -> tuple[run.Training, 
     options = replace(
         request.options, extra_vars=[*request.options.extra_vars, json.dumps(variables)]
     )
-    quiet = not (request.verbose or options.ask_become_pass) or request.as_json
+    quiet = _is_quiet(request)
     view = View(quiet=request.as_json or not quiet)
     return run.train(request.project, options, view.on_event, quiet=quiet), view
+
+
+def _is_quiet(request: RunRequest) -> bool:
+    """Whether Ansible's output goes to its log alone."""
+    return request.as_json or not (request.verbose or request.options.ask_become_pass)
 
 
 def _interrupted(
@@ -239,15 +244,15 @@ def _lines(report: Mapping[str, Any] | None) -> list[str]:
 
 def _show(request: RunRequest, done: run.Training, view: View, user: str | None) -> None:
     if done.report is None and not done.interrupted:
-        text = done.log.read_text(encoding="utf-8", errors="replace")
-        raise running.no_report(run.Outcome(None, 0, done.exit_code, done.log), text)
+        outcome = run.Outcome(None, 0, done.exit_code, done.log)
+        raise running.no_report(outcome, quiet=_is_quiet(request))
     if request.as_json:
         print_json(done.report)
         return
     for line in _lines(done.report):
         say(line)
-    outcome = (done.report or {}).get("outcome") or {}
-    if not view.job or not (outcome or done.interrupted):
+    said = (done.report or {}).get("outcome") or {}
+    if not view.job or not (said or done.interrupted):
         return
     options = "" if request.project == Path() else f" --project {shell_word(request.project)}"
     if user:
@@ -255,9 +260,9 @@ def _show(request: RunRequest, done: run.Training, view: View, user: str | None)
     folder = request.project / "report" / "training" / view.job
     if folder.is_dir():
         say(f"What the workers printed: {folder}")
-    if outcome.get("state", "running") == "running":
+    if said.get("state", "running") == "running":
         say(f"Watch it again: provision train --follow {view.job}{options}")
         say(f"Stop it:        provision train --stop {view.job}{options}")
-    chief = next((t for t in outcome.get("workers", {}).values() if t["worker"] == 0), None)
+    chief = next((t for t in said.get("workers", {}).values() if t["worker"] == 0), None)
     if chief is not None and view.trains:
         say(f"TensorBoard, on that host: tensorboard --logdir {chief['work']}/logs")

@@ -101,12 +101,9 @@ def older_initramfs(context: Context, files: Sequence[str] = (BLACKLIST,)) -> li
     times = [info.st_mtime for info in map(context.stat, files) if info is not None]
     if not times or not context.exists("/usr/sbin/update-initramfs"):
         return []
-    dates = {path: context.stat(path) for path in map(initramfs, images(context))}
+    dates = {path: context.stat(path)
+             for path in ("/boot/initrd.img-" + kernel for kernel in images(context))}  # fmt: skip
     return [path for path, info in dates.items() if info and info.st_mtime < min(times)]
-
-
-def initramfs(kernel: str) -> str:
-    return "/boot/initrd.img-" + kernel
 
 
 def alternatives(context: Context, names: list[str]) -> dict[str, dict[str, Any]]:
