@@ -71,7 +71,7 @@ class Proof:
     """What is asked of one host, and its answers.
 
     stack:           its stack's row of the lock.
-    left_out:        components that the run's tags leave out, or that are wished away.
+    left_out:        components that the run's tags leave out, or that are set to absent.
     gpus:            how many usable GPUs the look has seen.
     simulated_gpu:   a simulated GPU computes nothing, and is not asked to.
     options:         cuda_profile, tensorflow_root and gpu_env_xla_cuda_data_dir of the host.

@@ -83,7 +83,7 @@ def check_words(
             raise _no_variable(name, hint.removesuffix("; "), owner, sources)
         if name.startswith(words.prefixes):
             place = sources.where(name, near=near) or owner
-            warnings.append(f"{place}: {name} is none of ours, though it looks like it")
+            warnings.append(f"{place}: {name} looks like an option, and there is none of that name")
     return warnings
 
 

@@ -63,7 +63,7 @@ def test_it_can_be_wished_away_and_back(host: Docked) -> None:
     host.root(*asked, "tiny", "/bin/busybox", "sleep", "100000")
     refused = host.provision("apply", "-i", "lab", *GONE)
     assert refused.returncode == 4, refused.stdout + refused.stderr
-    assert "wished away: training" in " ".join(refused.stdout.split())
+    assert "set to absent: training" in " ".join(refused.stdout.split())
     assert "nvidia" in host.runtimes()
     host.root("docker", "rm", "--force", "training")
     daemon = host.root("cat", "/run/docker.pid")

@@ -1,4 +1,4 @@
-"""Components that are wished away leave, and nothing else does.
+"""Components set to absent are removed, and nothing else is.
 
 On one host: what the run put there goes, in the opposite order; what a person put beside it, edited
 or had before stays.
@@ -87,7 +87,7 @@ def test_what_was_installed_goes_and_what_was_there_stays(host: Project) -> None
     host.ssh(HOST, NEEDY)
     refused = host.provision("apply", "-i", "lab", "--tags", SMALL, *ABSENT)
     assert refused.returncode == 4, refused.stdout + refused.stderr
-    assert "needy is installed and needs libcuda1, wished away" in refused.stdout
+    assert "needy is installed and needs libcuda1, set to absent" in refused.stdout
     (host.path / "alone.yml").write_text(one_role("nvidia_driver"), "utf-8")
     refused = host.playbook("-e", "nvidia_driver_state=absent", book="alone.yml")
     assert refused.returncode != 0

@@ -2,7 +2,7 @@
 
 One host with Ubuntu's identity over Debian's userland, and NVIDIA's servers of the proving ground:
 the files of CUDA 11.2 are of Debian 11's packages, those of 11.8 of Debian 12's (NVIDIA's own
-programs, which need no newer userland than Debian 11's). cuDNN and TensorFlow are wished away, so
+programs, which need no newer userland than Debian 11's). cuDNN and TensorFlow are set to absent, so
 that the whole project's plan is looked at without the hours of their installation. Each step is one
 `provision apply`, after which `provision plan` has nothing to change; they build upon each other.
 """
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 HOST = "focal1"
 NETWORK = {"driver_source": "network", "cuda_source": "network", "driver_branch": "470"}
-# For 11.8 no archive of cuDNN is packed here; nothing of it is fetched for one wished away.
+# For 11.8 no archive of cuDNN is packed here; nothing of it is fetched for one set to absent.
 NEWER = {**NETWORK, "driver_branch": "535", "cuda": "11.8", "cudnn": "8.6.0.163"}
 AWAY = {"cuda_profile": "runtime", "cudnn_state": "absent", "tensorflow_state": "absent"}
 BARE = {**AWAY, "cuda_state": "absent", "gpu_env_state": "absent", "nvidia_driver_state": "absent"}

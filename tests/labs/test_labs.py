@@ -180,7 +180,7 @@ def test_a_warning_can_be_silenced(project: Path) -> None:
     with (project / "lab" / "group_vars" / "gpu_hosts.yml").open("a") as file:
         file.write("cuda_home: /usr/local/cuda\n")
     _, _, err = run("lock", "--project", str(project))
-    assert "gpu_hosts.yml:4: cuda_home is none of ours" in err
+    assert "gpu_hosts.yml:4: cuda_home looks like an option, and there is none" in err
     assert "cuda_home" not in run("lock", "--project", str(project), "--no-prefix-warnings")[2]
 
 

@@ -160,7 +160,7 @@ def played(folder: Path, play: dict[str, Any], environment: dict[str, str] | Non
 
 
 def test_a_run_hands_the_checks_what_the_inventory_says(tmp_path: Path) -> None:
-    """A state that the checks did not know would be a failed check of what was wished away."""
+    """A state that the checks did not know would be a failed check of what was set to absent."""
     prove = yaml.safe_load((ROOT / "roles/verify/tasks/main.yml").read_text("utf-8"))
     (options,) = {
         task["vars"]["__verify_options"]

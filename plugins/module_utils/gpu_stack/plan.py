@@ -190,7 +190,7 @@ def contradictions(row: Any, options: Options) -> list[dict[str, Any]]:
             continue
         lacking = [needed for needed in NEEDS.get(name, ()) if needed in removed]
         if lacking:
-            message = "{0} is wished for, and does not work without {1}, wished away".format(
+            message = "{0} is wished for, and does not work without {1}, set to absent".format(
                 SPOKEN[name], " and ".join(SPOKEN[needed] for needed in lacking)
             )
             hint = "set {0}_state to absent as well, or {1} to present".format(

@@ -57,7 +57,7 @@ def differ(
                 return []
             reason = "rollback believes it, and verify reads it as an ordinary user"
             return [change(NAME, PATH, fault, "root's, readable by all", reason)]
-        reason = "other components are wished away than in the last run"
+        reason = "other components are set to absent than in the last run"
         old, new = (", ".join(names) or "none" for names in (before, sorted(absent)))
         return [change(NAME, "absent components", old, new, reason)]
     reason = (

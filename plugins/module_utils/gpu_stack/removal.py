@@ -1,4 +1,4 @@
-"""Components that are wished away: what of theirs is on the host, and what forbids taking it.
+"""Components set to absent: what of theirs is on the host, and what forbids taking it.
 
 `<component>_state: absent` removes what this program put on a host, and nothing else. dpkg does not
 know who asked for a package, so a ledger in the receipt tells: the packages that a run of ours
@@ -187,7 +187,7 @@ def blockers(
             message = "apt can't take the packages away: {0}".format(" ".join(needs))
             hint = "`apt-get check` shows what is broken; repair that first"
         elif needs:
-            message = "{0} is installed and needs {1}, wished away".format(name, ", ".join(needs))
+            message = "{0} is installed and needs {1}, set to absent".format(name, ", ".join(needs))
             hint = "remove {0} by hand if nobody needs it, or let the component stay".format(name)
         else:
             message = "apt would change {0} with it, which is not this program's".format(name)
@@ -197,7 +197,7 @@ def blockers(
         if name in removed and hasattr(MODULES[name], "blockers"):
             reasons += MODULES[name].blockers(facts, changes, options, row)
     for entry in survey.get("using") or []:
-        message = "pid {0} of {1} uses {2}, wished away: {3}".format(
+        message = "pid {0} of {1} uses {2}, set to absent: {3}".format(
             entry["pid"], entry["user"], SPOKEN[entry["component"]], entry["command"]
         )
         hint = "run again when it has ended; none is ever ended for you"

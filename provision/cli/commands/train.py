@@ -205,7 +205,7 @@ def _interrupted(
     """
     job = view.job
     if starts and not view.started:
-        # Where nothing was begun, a job of this name is another one.
+        # Where nothing was begun, a running job of this name is somebody else's.
         if view.begun:
             _stop(request, wanted, job)
         else:

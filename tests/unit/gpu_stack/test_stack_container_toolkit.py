@@ -480,7 +480,7 @@ def test_packages_that_were_there_before_stay(host: Host) -> None:
     [
         ([], ""),
         ([RUNC], ""),
-        ([RUNC, BY_RUNTIME, BY_GPUS], "wished away: job, old-job"),
+        ([RUNC, BY_RUNTIME, BY_GPUS], "set to absent: job, old-job"),
         (None, "docker runs and does not answer"),
     ],
 )
@@ -506,8 +506,8 @@ def test_pods_that_use_it_keep_it(host: Host) -> None:
     plan = host.plan(lock=lock(), options=GONE)
     messages = {blocker["id"]: blocker["message"] for blocker in plan["blockers"]}
     assert set(messages) == {"containerd-containers", "crio-containers"}
-    assert "wished away: k8s.io/abc" in messages["containerd-containers"]
-    assert "wished away: k8s_ada" in messages["crio-containers"]
+    assert "set to absent: k8s.io/abc" in messages["containerd-containers"]
+    assert "set to absent: k8s_ada" in messages["crio-containers"]
 
 
 def test_a_users_process_called_conmon_keeps_nothing(host: Host) -> None:

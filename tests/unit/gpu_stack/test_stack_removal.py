@@ -1,4 +1,4 @@
-"""A component that is wished away: the plan names what this program put there, and nothing else."""
+"""A component set to absent: the plan names what this program put there, and nothing else."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_what_another_wish_needs_is_refused(host: Host) -> None:
     ((id_, message),) = ids(host, {"cuda_state": "absent", "cudnn_state": "absent"})
     assert id_ == "needed-by-another"
     assert message == (
-        "TensorFlow is wished for, and does not work without CUDA and cuDNN, wished away"
+        "TensorFlow is wished for, and does not work without CUDA and cuDNN, set to absent"
     )
 
 
@@ -264,7 +264,7 @@ def test_a_package_of_somebody_else_that_needs_ours_is_named(host: Host) -> None
     output = "Remv octave-gpu [1]\nRemv libcudart11.0 [1]\nRemv nvidia-cuda-toolkit [1]\n"
     ((id_, message),) = ids(host, GONE, apt(output))
     assert id_ == "needed-package"
-    assert message == "octave-gpu is installed and needs libcudart11.0, wished away"
+    assert message == "octave-gpu is installed and needs libcudart11.0, set to absent"
 
 
 def test_what_apt_would_install_instead_is_refused_too(host: Host) -> None:
@@ -283,7 +283,7 @@ def test_a_process_that_uses_a_file_of_it_is_waited_for_by_nobody(host: Host) ->
     host.write("/proc/77/cmdline", "python\0train.py\0")
     ((id_, message),) = ids(host, NO_TENSORFLOW)
     assert id_ == "in-use"
-    assert message.startswith("pid 77 of None uses TensorFlow, wished away: python train.py")
+    assert message.startswith("pid 77 of None uses TensorFlow, set to absent: python train.py")
 
 
 def test_where_maps_cant_be_read_the_command_line_tells_of_a_program(host: Host) -> None:

@@ -132,7 +132,7 @@ def _lines(path: str, warn: Callable[[str], None]) -> list[dict[str, Any]]:
 
 
 def _checked(line: dict[str, Any]) -> dict[str, Any]:
-    """The line; ValueError, KeyError, TypeError or AttributeError where it is none of ours."""
+    """The line; ValueError, KeyError, TypeError or AttributeError if another program wrote it."""
     if line["format"] != FORMAT:
         raise ValueError("its format is {0!r}".format(line["format"]))
     line["seconds"] = _seconds(line["time"])

@@ -63,7 +63,7 @@ def reasons(docker_state: dict[str, Any] | None) -> list[dict[str, Any]]:
         hint = "`systemctl status docker` and journalctl -u docker say why"
         reasons.append(blocker("docker-containers", nvidia_container_toolkit.NAME, message, hint))
     elif docker_state["users"]:
-        message = "containers at work were given GPUs by the container toolkit, wished away: "
+        message = "containers at work were given GPUs by the container toolkit, set to absent: "
         message += ", ".join(docker_state["users"])
         hint = "stop them when their users agree, then run again; none is ever stopped for you"
         reasons.append(blocker("docker-containers", nvidia_container_toolkit.NAME, message, hint))

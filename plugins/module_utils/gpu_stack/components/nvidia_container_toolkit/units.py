@@ -99,10 +99,11 @@ class Daemon:
             state["loses"] = losing(context)
 
     def users_in_the_way(self, names: list[str]) -> list[list[str]]:
-        """[[rule, message, hint]] where NVIDIA's program, wished away, started these containers."""
+        """[[rule, message, hint]] where the container toolkit to be removed started containers."""
         if not names:
             return []
-        message = f"containers of {self.title}'s were started by NVIDIA's program, wished away: "
+        started = "were started by the container toolkit, set to absent: "
+        message = f"containers of {self.title}'s {started}"
         hint = "stop them when their users agree; without it nobody could"
         return [[f"{self.program}-containers", message + ", ".join(names), hint]]
 

@@ -72,7 +72,7 @@ def put(
 
 
 def save_edit(context: Context, path: str, ours: str | None) -> None:
-    """Keeps a file as NAME.save where it is none of ours, by the digest of what a run wrote."""
+    """Keeps a file as NAME.save where its digest is not `ours`, that of what a run wrote."""
     data = context.read_bytes(path)
     if data is not None and digest(data) != ours:
         save(path, data)
