@@ -56,6 +56,15 @@ def test_no_installation_removes_a_package() -> None:
     ] == []
 
 
+def test_the_hosts_own_settings_remove_nothing() -> None:
+    asked = {
+        where: words for where, _task, words in calls() if "apt-get" in words and "install" in words
+    }
+    assert asked
+    for setting in apt_commands.SETTINGS:
+        assert [where for where, words in asked.items() if setting not in words] == []
+
+
 def test_only_modules_remove_packages() -> None:
     """With APT::Get::AutomaticRemove in apt.conf apt would take along what nobody asked for."""
     assert [

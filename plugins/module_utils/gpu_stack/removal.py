@@ -13,7 +13,7 @@ import re
 from . import receipt
 from .change import blocker, change
 from .components import SPOKEN
-from .host import code_users, dpkg, mapping, owned_files, processes
+from .host import apt_commands, code_users, dpkg, mapping, owned_files, processes
 from .registered import WITH_PACKAGES
 from .registered_removals import MODULES
 from .type_checking import TYPE_CHECKING
@@ -127,9 +127,8 @@ def dependents(context: Context, names: Iterable[str]) -> list[list[Any]]:
 
     apt is asked, for it alone knows what may stand in for what.
     """
-    answer = context.run(
-        ["apt-get", "remove", "--simulate", "--allow-change-held-packages", *sorted(names)]
-    )
+    command = ["apt-get", "remove", "--simulate", "--allow-change-held-packages"]
+    answer = context.run([*command, *apt_commands.SETTINGS, *sorted(names)])
     if answer.rc == 127:
         return []  # not the running system
     if answer.rc != 0:

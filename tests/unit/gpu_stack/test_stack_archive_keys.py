@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.provision.gpu.plugins.modules import archive_keys as module
-from gpu_stack.host import archive_keys
+from gpu_stack.host import apt_commands, archive_keys
 
 from plugins.modules import archive_keys as described
 from tests.unit.gpu_stack import apt_host
@@ -39,6 +39,7 @@ def test_an_altered_key_is_kept_and_the_package_installed_again(
     assert set(call.split()) == {
         *("apt-get", "install", "--reinstall", "--yes", "--no-remove"),
         *("--allow-change-held-packages", "-oDPkg::Lock::Timeout=600"),
+        *apt_commands.SETTINGS,
         *("-oDPkg::Options::=--force-confmiss", "debian-archive-keyring"),
     }
 

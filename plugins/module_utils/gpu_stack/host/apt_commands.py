@@ -31,6 +31,9 @@ ERROR = re.compile(r"E: |dpkg: error")
 MANY = 4
 OTHER_BYTES = re.compile(r"Hash Sum mismatch|File has unexpected size")
 NOT_FETCHED = re.compile(r"Failed to fetch|Unable to fetch")
+# For every command that installs, removes or simulates it, whatever the host's apt.conf says. With
+# AutomaticRemove apt refuses --no-remove, and removes what nobody asked for.
+SETTINGS = ("-oAPT::Get::AutomaticRemove=false",)
 # For exact versions alone: nothing else that these options allow is done.
 # What only exact versions of the lock may do.
 FORCED = ("--allow-downgrades", "--allow-change-held-packages")
@@ -42,6 +45,7 @@ INSTALL = (
     "-oAPT::Install-Recommends=no",
     "-oDPkg::Options::=--force-confdef",
     "-oDPkg::Options::=--force-confold",
+    *SETTINGS,
 )
 UNFORCED_INSTALL = tuple(word for word in INSTALL if word not in FORCED)
 SIMULATE = (
@@ -51,7 +55,7 @@ SIMULATE = (
     "--no-install-recommends",
     "--allow-downgrades",
     "--allow-change-held-packages",
-    "-oAPT::Get::AutomaticRemove=false",
+    *SETTINGS,
 )
 
 

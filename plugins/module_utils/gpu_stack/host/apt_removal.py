@@ -7,7 +7,6 @@ import re
 from . import apt_commands
 from .refusal import RefusalError
 
-KEEPING = "-oAPT::Get::AutomaticRemove=false"
 HELD_TOO = "--allow-change-held-packages"
 TOUCHED = re.compile(r"^(?:Remv|Inst) ([^ :]+)", re.M)
 NEEDS = "${Package} needs ${Pre-Depends} ${Depends}\\n"
@@ -44,4 +43,4 @@ def remove(names: list[str], wait: int, *, force: bool = False) -> None:
 
 
 def _command(force: bool) -> list[str]:
-    return ["apt-get", "remove", *([HELD_TOO] if force else []), KEEPING]
+    return ["apt-get", "remove", *([HELD_TOO] if force else []), *apt_commands.SETTINGS]

@@ -16,7 +16,11 @@ from .refusal import RefusalError
 if TYPE_CHECKING:
     from typing import Any
 
-COMMAND = ("apt-get", "install", "--yes", "--no-remove", "--allow-change-held-packages", *REINSTALL)
+COMMAND = (
+    *("apt-get", "install", "--yes", "--no-remove", "--allow-change-held-packages"),
+    *apt_commands.SETTINGS,
+    *REINSTALL,
+)
 
 
 def settle(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -70,6 +70,7 @@ def fix_broken(wait: int) -> list[str]:
     """The command that installs what unfinished packages depend on, and removes none."""
     return [
         *("apt-get", "--yes", "--no-install-recommends", "--no-remove", "--ignore-hold"),
+        *apt_commands.SETTINGS,
         *(apt_commands.lock_timeout(wait), "--fix-broken", "install"),
     ]
 

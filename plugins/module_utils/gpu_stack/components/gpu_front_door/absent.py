@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 
+from ...host import apt_commands
 from ...type_checking import TYPE_CHECKING
 from . import shipped
 from .renewal import files, lock, nginx, paths, programs
@@ -63,7 +64,8 @@ def _going() -> list[str]:
     ours = {line.split()[0] for line in listed.splitlines() if line.split()[1:] == ["ii"]}
     if not ours:
         return []
-    code, out, _error = programs.call(["apt-get", "--simulate", "remove", *sorted(ours)])
+    command = ["apt-get", *apt_commands.SETTINGS, "--simulate", "remove", *sorted(ours)]
+    code, out, _error = programs.call(command)
     removed = {name.partition(":")[0] for name in re.findall(r"^(?:Remv|Purg) (\S+)", out, re.M)}
     return sorted(ours) if code == 0 and removed <= ours else []
 

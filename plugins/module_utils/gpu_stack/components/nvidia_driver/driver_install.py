@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 ALTERNATIVES = "/var/lib/dpkg/alternatives"
 GROUPS = ("nvidia", "glx")
 # For what names the packages that go: --no-remove would refuse all of them.
-REPLACE = (
-    *(word for word in apt_commands.INSTALL if word != "--no-remove"),
-    "-oAPT::Get::AutomaticRemove=false",
-)
+REPLACE = tuple(word for word in apt_commands.INSTALL if word != "--no-remove")
 
 
 class Wish:
