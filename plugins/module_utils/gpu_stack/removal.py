@@ -8,12 +8,10 @@ trees are known by their names and marks.
 
 from __future__ import annotations
 
-import re
-
 from . import receipt
 from .change import blocker, change
 from .components import SPOKEN
-from .host import apt_commands, code_users, dpkg, mapping, owned_files, processes
+from .host import apt_commands, apt_removal, code_users, dpkg, mapping, owned_files, processes
 from .registered import WITH_PACKAGES
 from .registered_removals import MODULES
 from .type_checking import TYPE_CHECKING
@@ -136,8 +134,7 @@ def dependents(context: Context, names: Iterable[str]) -> list[list[Any]]:
         return [["apt", lines[-3:]]]
     needs = dpkg.needs(context)
     packages = []
-    for word in re.findall(r"^(?:Remv|Inst) (\S+)", answer.out, re.M):
-        name = word.split(":")[0]
+    for name in apt_removal.TOUCHED.findall(answer.out):
         if name not in names:
             packages.append([name, sorted(needs.get(name, set()) & set(names))])
     return packages

@@ -12,6 +12,7 @@ import re
 
 from .host import dpkg
 from .host.apt_commands import SIMULATE
+from .host.apt_removal import REMOVED
 from .registered import WITH_PACKAGES
 from .rules import Rule, some_packages
 from .type_checking import TYPE_CHECKING
@@ -95,8 +96,7 @@ def _ask(context: Context, versions: dict[str, str], leaving: list[str]) -> dict
     answer = context.run([*SIMULATE, *specs, *[name + "-" for name in leaving]])
     if answer.rc != 0:
         return None
-    names = [word.split(":")[0] for word in re.findall(r"^Remv (\S+)", answer.out, re.M)]
-    removed = sorted(set(names) - set(leaving))
+    removed = sorted(set(REMOVED.findall(answer.out)) - set(leaving))
     # What goes may need what goes with it.
     why = _whys(context, set(versions) | set(removed) | set(leaving)) if removed else {}
     held = [

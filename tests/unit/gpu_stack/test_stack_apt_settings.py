@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from gpu_stack import removal
 from gpu_stack.components.nvidia_driver import driver_install
-from gpu_stack.host import apt_commands, archive_keys, unfinished_packages
+from gpu_stack.host import apt_commands, apt_removal, archive_keys, unfinished_packages
 from gpu_stack.host.context import Context
+from gpu_stack.host.refusal import RefusalError
 
 pytestmark = pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt here to ask")
 
@@ -85,3 +86,27 @@ def test_what_nobody_needs_does_not_depend_on_what_goes(host: Path) -> None:
     has(host, "APT::Get::AutomaticRemove")
     context = Context(str(host), runner=apt_commands.run)
     assert removal.dependents(context, ["ours"]) == [["theirs", ["ours"]]]
+
+
+def test_what_goes_along_is_seen_and_nothing_is_purged_where_the_host_purges(host: Path) -> None:
+    has(host, "APT::Get::Purge")
+    context = Context(str(host), runner=apt_commands.run)
+    assert removal.dependents(context, ["ours"]) == [["theirs", ["ours"]]]
+    with pytest.raises(RefusalError, match="apt would change theirs as well"):
+        apt_removal.refuse_others(["ours"])
+    for command in (
+        [*driver_install.REPLACE, "remove", "ours"],
+        [*driver_install.REPLACE, "install", "ours-"],
+        [*apt_commands.SIMULATE, "ours-"],
+    ):
+        simulated = apt_commands.run([*command, "--simulate"]).out
+        assert apt_removal.REMOVED.findall(simulated) == ["theirs", "ours"]
+        assert "Purg" not in simulated
+
+
+@pytest.mark.parametrize("word", ["Remv", "Purg"])
+def test_a_purged_package_is_a_removed_one(word: str) -> None:
+    """A package of which only configuration files are there has no version."""
+    simulated = f"NOTE\n{word} a [1]\n{word} other:amd64 [2] [x ]\n{word} left\nInst more (1 y)\n"
+    assert apt_removal.REMOVED.findall(simulated) == ["a", "other", "left"]
+    assert apt_removal.TOUCHED.findall(simulated) == ["a", "other", "left", "more"]

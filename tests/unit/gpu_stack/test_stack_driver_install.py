@@ -317,7 +317,7 @@ SUPERSEDED = (
 @pytest.mark.parametrize(
     ("simulated", "options", "words"),
     [
-        ("Remv somebodys-solver [1.0]\n", {}, LOST + UNTOUCHED),
+        ("Purg somebodys-solver [1.0]\n", {}, LOST + UNTOUCHED),
         ("Inst held-by-ada:amd64 [1] (2 lab)\n", {"may_switch": True}, HELD + UNTOUCHED),
         (
             "Remv somebodys-solver [1.0]\nInst held-by-ada [1] (2 lab)\n",
@@ -370,7 +370,7 @@ def test_another_driver_goes_in_the_same_transaction(
 
 
 def test_no_more_than_the_other_branch_goes(host: AptHost) -> None:
-    answers = ("", "Remv libnvidia-compute-460 [1]\nRemv solver:amd64 [1]\nRemv tool [2]\n")
+    answers = ("", "Remv libnvidia-compute-460 [1]\nRemv solver:amd64 [1]\nPurg tool [2]\n")
     host.says(SIMULATE, *((0, simulated, "") for simulated in answers))
     assert refusal(other_branch=["libnvidia-compute-460"]) == (
         "With driver 470.256.02 these packages could not stay: solver, tool. They are no part of a"
@@ -484,7 +484,7 @@ def test_the_packages_of_another_driver_go_alone(host: AptHost, check_mode: bool
 
 
 def test_what_depends_on_another_driver_keeps_it(host: AptHost) -> None:
-    host.says("--simulate remove", (0, "Remv solver:amd64 [1]\nRemv libcuda1 [1]\n", ""))
+    host.says("--simulate remove", (0, "Purg solver:amd64 [1]\nRemv libcuda1 [1]\n", ""))
     assert refusal(state="others_absent", others=["libcuda1"]) == (
         "Without libcuda1 these packages could not stay: solver. They are no part of a driver, so"
         " nothing was removed. Remove them yourself if they are not needed, then run again."

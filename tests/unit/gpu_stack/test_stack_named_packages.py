@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.host import named_packages, package_lists, service_starts
+from gpu_stack.host import apt_commands, named_packages, package_lists, service_starts
 from gpu_stack.host.context import Context
 from gpu_stack.host.refusal import RefusalError
 
@@ -173,9 +173,10 @@ def test_another_apt_at_work_is_said(host: AptHost) -> None:
 def test_absent_takes_away_what_is_there_and_nothing_else(host: AptHost) -> None:
     answer = settle("gcc-10", "make", state="absent", wait=60)
     assert answer == {"changed": True, "packages": ["gcc-10"]}
+    settings = " ".join(apt_commands.SETTINGS)
     assert [call.partition(" gcc-10")[0] for call in host.calls] == [
-        "apt-get remove -oAPT::Get::AutomaticRemove=false --simulate",
-        "apt-get remove -oAPT::Get::AutomaticRemove=false --yes -oDPkg::Lock::Timeout=60",
+        f"apt-get remove {settings} --simulate",
+        f"apt-get remove {settings} --yes -oDPkg::Lock::Timeout=60",
     ]
 
 

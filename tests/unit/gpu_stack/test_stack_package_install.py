@@ -210,7 +210,7 @@ def test_another_checksum_than_the_locked_one_is_refused(
     ("simulated", "words"),
     [
         (
-            "Remv somebodys-solver [1.0]\nInst libcudart11.0 [11.1] (11.2 lab)\n",
+            "Purg somebodys-solver [1.0]\nInst libcudart11.0 [11.1] (11.2 lab)\n",
             "For CUDA 11.2.2 apt would remove somebodys-solver. somebodys-solver (needs: x;"
             " conflicts: y). Remove them yourself if nobody needs them. No package was touched.",
         ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from gpu_stack import receipt
-from gpu_stack.host import package_removal
+from gpu_stack.host import apt_commands, package_removal
 from gpu_stack.host.context import Context
 from gpu_stack.host.refusal import RefusalError
 
@@ -44,7 +44,7 @@ def test_without_a_note_all_that_the_role_installs_goes(host: AptHost) -> None:
     assert result["removable"] == ["a", "b", "c"]
     (call,) = host.ran(f"{REMOVE} --yes")
     assert call == (
-        "apt-get remove --allow-change-held-packages -oAPT::Get::AutomaticRemove=false --yes"
+        f"apt-get remove --allow-change-held-packages {' '.join(apt_commands.SETTINGS)} --yes"
         " -oDPkg::Lock::Timeout=600 a b"
     )
 
@@ -78,7 +78,7 @@ def test_apt_is_not_asked_without_a_name(host: AptHost) -> None:
 
 @pytest.mark.parametrize("check_mode", [False, True])
 def test_what_would_go_along_stops_it(host: AptHost, check_mode: bool) -> None:
-    simulated = "NOTE\nRemv a [1]\nRemv other:amd64 [2] [x ]\nInst more (1 y)\nRemv b [1]\n"
+    simulated = "NOTE\nRemv a [1]\nPurg other:amd64 [2] [x ]\nInst more (1 y)\nRemv b [1]\n"
     host.says(f"{REMOVE} --simulate", (0, simulated, ""))
     host.says("dpkg-query", (0, "more needs  a (>= 1)\nother needs  b\n", ""))
     with pytest.raises(RefusalError) as error:

@@ -261,7 +261,7 @@ def test_a_package_of_somebody_else_that_needs_ours_is_named(host: Host) -> None
             "Package: octave-gpu\nDepends: libc6, libcudart11.0 (>= 11), x | y\n",
         ),
     )
-    output = "Remv octave-gpu [1]\nRemv libcudart11.0 [1]\nRemv nvidia-cuda-toolkit [1]\n"
+    output = "Purg octave-gpu [1]\nRemv libcudart11.0 [1]\nRemv nvidia-cuda-toolkit [1]\n"
     ((id_, message),) = ids(host, GONE, apt(output))
     assert id_ == "needed-package"
     assert message == "octave-gpu is installed and needs libcudart11.0, set to absent"

@@ -90,7 +90,7 @@ def test_a_conflict_is_named_as_why(host: Host) -> None:
         "/var/lib/dpkg/status",
         status.replace("Depends: libc6, libcudart11.0 (", "Breaks: libcudart11.0 (>> "),
     )
-    ((message, _),) = refused(host, Apt("Remv somebodys-solver [1.0]\n"))
+    ((message, _),) = refused(host, Apt("Purg somebodys-solver [1.0]\n"))
     assert message.endswith("somebodys-solver 1.0 (conflicts with libcudart11.0)")
 
 

@@ -32,9 +32,9 @@ MANY = 4
 OTHER_BYTES = re.compile(r"Hash Sum mismatch|File has unexpected size")
 NOT_FETCHED = re.compile(r"Failed to fetch|Unable to fetch")
 # For every command that installs, removes or simulates it, whatever the host's apt.conf says. With
-# AutomaticRemove apt refuses --no-remove, and removes what nobody asked for.
-SETTINGS = ("-oAPT::Get::AutomaticRemove=false",)
-# For exact versions alone: nothing else that these options allow is done.
+# AutomaticRemove apt refuses --no-remove, and removes what nobody asked for; with Purge it deletes
+# the configuration and the data of what goes.
+SETTINGS = ("-oAPT::Get::AutomaticRemove=false", "-oAPT::Get::Purge=false")
 # What only exact versions of the lock may do.
 FORCED = ("--allow-downgrades", "--allow-change-held-packages")
 INSTALL = (
@@ -53,8 +53,7 @@ SIMULATE = (
     "install",
     "--simulate",
     "--no-install-recommends",
-    "--allow-downgrades",
-    "--allow-change-held-packages",
+    *FORCED,
     *SETTINGS,
 )
 

@@ -8,7 +8,9 @@ from . import apt_commands
 from .refusal import RefusalError
 
 HELD_TOO = "--allow-change-held-packages"
-TOUCHED = re.compile(r"^(?:Remv|Inst) ([^ :]+)", re.M)
+# The names of packages in what a simulation printed.
+REMOVED = re.compile(r"^(?:Remv|Purg) ([^\s:]+)", re.M)
+TOUCHED = re.compile(r"^(?:Remv|Purg|Inst) ([^\s:]+)", re.M)
 NEEDS = "${Package} needs ${Pre-Depends} ${Depends}\\n"
 VERSION = re.compile(r" \([^)]*\)")
 

@@ -10,7 +10,7 @@ import shlex
 import time
 
 from ..type_checking import TYPE_CHECKING
-from . import apt_commands, dpkg, package_lists, service_starts
+from . import apt_commands, apt_removal, dpkg, package_lists, service_starts
 from .context import Context
 from .refusal import RefusalError
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 REINSTALL = ("--reinstall", "-oDPkg::Options::=--force-confmiss")
-REMOVED = re.compile(r"^Remv ([^ :]+)", re.M)
 CHANGED = re.compile(r"^Inst ([^ :]+)\S* \[", re.M)
 INSTALLED = re.compile(r"^Inst ([^ :]+)", re.M)
 WHY = "${Package} (needs: ${Pre-Depends} ${Depends}; conflicts: ${Conflicts} ${Breaks})\\n"
@@ -152,7 +151,7 @@ def guard(wish: Wish, specs: list[str], unwanted: str = "", unwanted_words: str 
     matches `unwanted` is refused too, with `unwanted_words`.
     """
     simulated = apt_commands.run([*apt_commands.SIMULATE, *specs]).out
-    removed = sorted(set(REMOVED.findall(simulated)))
+    removed = sorted(set(apt_removal.REMOVED.findall(simulated)))
     changed = set(CHANGED.findall(simulated)) & apt_commands.held() - set(wish.packages)
     message = ""
     if removed:

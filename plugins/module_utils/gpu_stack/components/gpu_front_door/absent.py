@@ -6,10 +6,9 @@ certbot stays as well, with the account and the certificates: they are the user'
 from __future__ import annotations
 
 import os
-import re
 import shutil
 
-from ...host import apt_commands
+from ...host import apt_commands, apt_removal
 from ...type_checking import TYPE_CHECKING
 from . import shipped
 from .renewal import files, lock, nginx, paths, programs
@@ -66,7 +65,7 @@ def _going() -> list[str]:
         return []
     command = ["apt-get", *apt_commands.SETTINGS, "--simulate", "remove", *sorted(ours)]
     code, out, _error = programs.call(command)
-    removed = {name.partition(":")[0] for name in re.findall(r"^(?:Remv|Purg) (\S+)", out, re.M)}
+    removed = set(apt_removal.REMOVED.findall(out))
     return sorted(ours) if code == 0 and removed <= ours else []
 
 

@@ -11,8 +11,9 @@ import os
 import stat
 
 from ...host import apt_commands, package_install, package_lists, service_starts
+from ...host.apt_removal import REMOVED
 from ...host.context import Context
-from ...host.package_install import CHANGED, REINSTALL, REMOVED
+from ...host.package_install import CHANGED, REINSTALL
 from ...host.refusal import RefusalError
 from ...host.unfinished_packages import fix_broken
 from ...type_checking import TYPE_CHECKING
