@@ -70,8 +70,12 @@ def test_jobs_are_reported_by_number_with_their_users_and_commands(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "daemon", ["nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi"]
-)
+    "daemon",
+    [
+        "nvidia-persiste", "nv-fabricmanage", "nvidia-imex", "nv-hostengine", "dcgm-exporter",
+        "nvidia-smi",
+    ],
+)  # fmt: skip
 def test_a_daemon_that_holds_the_devices_is_nobodys_job(tmp_path: Path, daemon: str) -> None:
     tree(tmp_path, process(8, daemon), {"/proc/8/fd/3": "/dev/nvidia0"})
     tree(tmp_path, process(9, "python3"), {"/proc/9/fd/3": "/dev/nvidia0"})

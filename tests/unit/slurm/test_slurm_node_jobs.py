@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import recorded_life as recorded
 from gpu_stack.components.slurm.program import gpus, job, words
+from gpu_stack.host.processes import DAEMONS
 from slurm_node import SETTINGS, Processes, Slurm, away_from_here
 
 
@@ -47,7 +48,7 @@ def test_a_job_begins_where_its_gpu_is_free(processes: Processes) -> None:
     assert slurm.updates == []
 
 
-@pytest.mark.parametrize("name", ["nvidia-persiste", "nvidia-smi", "Xorg"])
+@pytest.mark.parametrize("name", [*DAEMONS, "Xorg"])
 def test_a_login_screen_and_a_daemon_are_in_no_jobs_way(processes: Processes, name: str) -> None:
     """Else each node with a screen refuses each job, and is drained for it."""
     processes.add(14, 3, comm=name)

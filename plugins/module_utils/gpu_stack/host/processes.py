@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 # Programs that always hold the device files, and lose nothing when the driver changes. Names as in
 # /proc/<pid>/comm, which holds 15 characters.
-DAEMONS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi")
+DAEMONS = (
+    "nvidia-persiste", "nv-fabricmanage", "nvidia-imex", "nv-hostengine", "dcgm-exporter",
+    "nvidia-smi",
+)  # fmt: skip
 
 # It opens every GPU, and blocks if the driver hangs.
 COMPUTE_APPS = ["nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader"]

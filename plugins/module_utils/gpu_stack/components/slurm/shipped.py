@@ -16,7 +16,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-slurm/program/gpus.py": (
         0o644,
-        "48304a6d01a563b76b210f4c596f4a75fe09503fc563d49caa2ddab5e12c739b",
+        "83ba945cf8c449b26fdc165f788ba39868d13274836ecd1916cf4f3d3d2e221e",
     ),
     "/usr/local/lib/gpu-slurm/program/health.py": (
         0o644,

@@ -31,7 +31,10 @@ SETTLED = 5.0
 # Programs of the system's that hold the device files and compute nothing, those of a login screen
 # among them; of a person's one, the name says nothing.
 SCREENS = ("Xorg", "gnome-shell")
-DAEMONS = ("nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi", *SCREENS)
+DAEMONS = (
+    "nvidia-persiste", "nv-fabricmanage", "nvidia-imex", "nv-hostengine", "dcgm-exporter",
+    "nvidia-smi", *SCREENS,
+)  # fmt: skip
 FIRST_PERSON = 1000
 # Where a lab simulates the GPUs, it also has the kernel's log of them.
 SIMULATED, SIMULATED_LOG = "/etc/gpu-simulated", "/etc/gpu-simulated.log"
