@@ -149,13 +149,28 @@ class Proof:
         if not self._selected("nvidia_driver", "cuda", "cudnn", "tensorflow"):
             return None
         answer = self._tensorflow(DEVICES, PATIENCE, **self._xla())
-        wanted = self.stack["tensorflow"]["version"]
+        wanted = {"version": self.stack["tensorflow"]["version"], "cuda": True}
         seen = devices(answer)
-        if seen == {"version": wanted, "cuda": True, "gpus": self.gpus}:
+        if seen == dict(wanted, gpus=self.gpus):
             return None
-        return f"TensorFlow {wanted}, built with CUDA, should list {self.gpus} GPUs. " + said(
-            answer, 12
-        )
+        mig = self._mig()
+        if mig and seen and seen["gpus"] and seen == dict(wanted, gpus=seen["gpus"]):
+            return None
+        number = "at least one GPU (MIG is on)" if mig else f"{self.gpus} GPUs"
+        name = f"TensorFlow {wanted['version']}, built with CUDA,"
+        return f"{name} should list {number}. {said(answer, 12)}"
+
+    def _mig(self) -> bool:
+        """Whether a GPU is in MIG mode: then CUDA counts other devices than there are GPUs.
+
+        "CUDA can only enumerate a single compute instance", from R570 on one of each GPU instance:
+        https://docs.nvidia.com/datacenter/tesla/mig-user-guide/mig-device-names.html
+        """
+        if not self.gpus:
+            return False
+        query = ["nvidia-smi", "--query-gpu=mig.mode.current", "--format=csv,noheader"]
+        answer = self._run(query)
+        return answer.rc == 0 and "Enabled" in answer.out.split()
 
     def _compute(self) -> str | None:
         asked = self.gpus and not self.simulated_gpu

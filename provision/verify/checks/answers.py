@@ -35,6 +35,21 @@ def usable_gpus(seen: Seen) -> int:
     return len(re.findall(r"^GPU \d+:", answer["stdout"], re.MULTILINE))
 
 
+def mig_gpus(seen: Seen) -> int:
+    """GPUs in MIG mode."""
+    return sum(row[4] == "Enabled" for row in smi_rows(seen))
+
+
+def lists_the_gpus(seen: Seen) -> bool:
+    """Whether TensorFlow lists as many GPUs as the driver; at least one where any is in MIG mode.
+
+    "CUDA can only enumerate a single compute instance", from R570 on one of each GPU instance:
+    https://docs.nvidia.com/datacenter/tesla/mig-user-guide/mig-device-names.html
+    """
+    listed, usable = len(tensorflow_answer(seen)["gpus"]), usable_gpus(seen)
+    return listed == usable or bool(listed and usable and mig_gpus(seen))
+
+
 def loaded_module(seen: Seen) -> str | None:
     """The version of the loaded kernel module."""
     module = seen.probe["module"]

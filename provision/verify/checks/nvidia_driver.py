@@ -6,7 +6,7 @@ import collections
 
 from .. import diagnose
 from ..cures import CURES, DEEP, KERNEL_LOG, LOADER, PACKAGES, Cure
-from .answers import gpu_devices, loaded_module, reason, smi_rows, usable_gpus
+from .answers import gpu_devices, loaded_module, mig_gpus, reason, smi_rows, usable_gpus
 from .check import AGAIN, Seen, Verdict, check, failed, not_applicable, passed
 from .packages import judge_packages
 
@@ -158,5 +158,5 @@ def gpus_answer(seen: Seen) -> Verdict:
             f"the driver shows {usable} GPUs, the PCI bus only {len(on_bus)}",
             "the PCI tree this host shows is not the whole one (a container or a virtual machine)",
         )
-    mig = [row for row in smi_rows(seen) if row[4] == "Enabled"]
-    return passed(f"{usable} GPUs" + (f", {len(mig)} in MIG mode" if mig else ""))
+    mig = mig_gpus(seen)
+    return passed(f"{usable} GPUs" + (f", {mig} in MIG mode" if mig else ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import diagnose
 from ..cures import CURES, DEEP, KERNEL_LOG, LOADER, Cure
-from .answers import tensorflow_answer, usable_gpus
+from .answers import lists_the_gpus, mig_gpus, tensorflow_answer, usable_gpus
 from .check import (
     AGAIN,
     Seen,
@@ -152,6 +152,8 @@ def tensorflow_lists_gpus(seen: Seen) -> Verdict:
         return not_applicable(f"nvidia-smi shows no GPU to compare TensorFlow's {count} with")
     if count == expected:
         return passed(f"{count} GPUs" + (" (simulated)" if seen.simulated else ""))
+    if lists_the_gpus(seen):
+        return passed(f"{count} GPUs ({expected}, {mig_gpus(seen)} in MIG mode)")
     return failed(diagnose.tensorflow_gpus(answer["log"], count, expected))
 
 
@@ -181,7 +183,7 @@ def tensorflow_computes(seen: Seen) -> Verdict:
     listed = tensorflow_answer(seen).get("gpus")
     if seen.probe["tensorflow"].get("missing") or listed is None:
         return not_applicable("TensorFlow can't be imported")
-    if not listed or len(listed) != usable_gpus(seen):
+    if not listed or not lists_the_gpus(seen):
         return not_applicable("TensorFlow does not list the GPUs that the driver shows")
     answer = seen.probe["tensorflow"]["computes"]
     if diagnose.memory_taken(answer):

@@ -27,6 +27,7 @@ OPTIONS = {
     "tensorflow_root": "/opt/tensorflow",
     "gpu_env_xla_cuda_data_dir": "",
 }
+MIG = "--query-gpu=mig.mode.current"
 PYTHON = "/opt/tensorflow/current/bin/python"
 
 
@@ -36,6 +37,7 @@ def seen(**changed: Any) -> str:
 
 RIGHT = {
     "nvidia-smi": Result(0, "470.256.02, T4\n470.256.02, T4\n", ""),
+    MIG: Result(0, "[N/A]\n[N/A]\n", ""),
     "nvcc": Result(0, "release 11.2, V11.2.152", ""),
     DEVICES: Result(0, seen(), ""),
     COMPUTE: Result(0, "", ""),
@@ -47,12 +49,16 @@ class Programs:
     """Answers as told, and notes how each program was started."""
 
     def __init__(self, **wrong: Result) -> None:
-        names = {"smi": "nvidia-smi", "devices": DEVICES, "compute": COMPUTE, "fit": FIT}
+        names = {
+            "smi": "nvidia-smi", "mig": MIG, "devices": DEVICES, "compute": COMPUTE, "fit": FIT,
+        }  # fmt: skip
         self.answers = RIGHT | {names.get(name, name): answer for name, answer in wrong.items()}
         self.started: list[tuple[list[str], float, dict[str, str]]] = []
 
     def __call__(self, argv: list[str], patience: float, environment: dict[str, str]) -> Result:
         self.started.append((argv, patience, environment))
+        if MIG in argv:
+            return self.answers[MIG]
         return self.answers[argv[-1] if argv[0] == PYTHON else argv[0]]
 
 
@@ -92,6 +98,43 @@ def test_a_stack_that_works_has_no_fault() -> None:
 )
 def test_a_wrong_answer_is_refused(wrong: dict[str, Result], words: str) -> None:
     assert words in str(proof(Programs(**wrong)).fault())
+
+
+# Since R570 a process sees one device of each GPU instance, before that one alone.
+@pytest.mark.parametrize(("modes", "listed"), [("Enabled\nEnabled", 1), ("Disabled\nEnabled", 5)])
+def test_with_mig_tensorflow_need_not_list_as_many_gpus_as_there_are(
+    modes: str, listed: int
+) -> None:
+    programs = Programs(devices=Result(0, seen(gpus=listed), ""), mig=Result(0, modes, ""))
+    assert proof(programs).fault() is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"devices": seen(gpus=0)}, "should list at least one GPU"),
+        ({"devices": seen(gpus=1, cuda=False)}, "built with CUDA"),
+        ({"devices": seen(gpus=1, version="2.9.2")}, "TensorFlow 2.9.3, built"),
+        ({"devices": "goodbye"}, "should list"),
+    ],
+)
+def test_with_mig_every_other_wrong_answer_is_refused(wrong: dict[str, str], words: str) -> None:
+    answers = {name: Result(0, text, "") for name, text in wrong.items()}
+    fault = proof(Programs(mig=Result(0, "Enabled\nEnabled\n", ""), **answers)).fault()
+    assert words in str(fault)
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        Result(0, "Disabled\n[N/A]\n", ""),
+        Result(2, 'Field "mig.mode.current" is not a valid field to query.', ""),
+        Result(124, "Enabled", "did not answer within 600 s"),
+    ],
+)
+def test_without_mig_tensorflow_must_list_every_gpu(mode: Result) -> None:
+    programs = Programs(devices=Result(0, seen(gpus=1), ""), mig=mode)
+    assert "should list 2 GPUs" in str(proof(programs).fault())
 
 
 def test_memory_that_others_use_is_no_fault() -> None:

@@ -246,6 +246,39 @@ def test_mig_instances_are_not_counted_as_gpus() -> None:
     assert verdict.detail == "2 GPUs, 1 in MIG mode"
 
 
+@pytest.mark.parametrize("listed", [1, 3])
+def test_with_mig_tensorflow_need_not_list_as_many_gpus_as_there_are(listed: int) -> None:
+    """Before R570 CUDA shows a process one MIG device alone, since then one of each instance."""
+    gpus = [f"/physical_device:GPU:{number}" for number in range(listed)]
+    devices = {f"/device:GPU:{number}": {"on": "GPU", "error": 0.0} for number in range(listed)}
+    seen = host(
+        {
+            "nvidia_smi": said(SMI.replace("[N/A]", "Enabled", 1)),
+            "tensorflow/gpus/gpus": gpus,
+            "tensorflow/computes/devices": devices,
+        }
+    )
+    verdicts = [BY_ID[name](seen) for name in ("tensorflow.gpus", "tensorflow.computes")]
+    assert [(verdict.result, verdict.detail) for verdict in verdicts] == [
+        ("passed", f"{listed} GPUs (2, 1 in MIG mode)"),
+        ("passed", f"{listed} GPUs: a matrix product and a convolution"),
+    ]
+
+
+def test_with_mig_tensorflow_must_list_a_gpu() -> None:
+    smi = said(SMI.replace("[N/A]", "Enabled"))
+    seen = host({"nvidia_smi": smi, "tensorflow/gpus/gpus": []})
+    assert BY_ID["tensorflow.gpus"](seen).result == "failed"
+    assert BY_ID["tensorflow.computes"](seen).result == "not_applicable"
+
+
+def test_without_a_count_of_gpus_mig_says_nothing() -> None:
+    smi = said(SMI.replace("[N/A]", "Enabled"))
+    seen = host({"nvidia_smi": smi, "nvidia_smi_list": said("")})
+    for name in ("tensorflow.gpus", "tensorflow.computes"):
+        assert BY_ID[name](seen).result == "not_applicable"
+
+
 def test_ids_and_titles_are_unique_and_documented_once() -> None:
     assert len({check.id for check in CHECKS}) == len(CHECKS)
     assert len({check.title for check in CHECKS}) == len(CHECKS)

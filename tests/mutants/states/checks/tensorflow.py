@@ -235,6 +235,14 @@ def of_gpus() -> Iterator[State]:
     more = {f"{ANSWER}/gpus": lambda found: [*found, "/physical_device:GPU:2"]}
     words = ("TensorFlow lists 3 of 2 GPUs",)
     yield State(check, "it lists one GPU more", more, words, silent=silent)
+    none = {f"{ANSWER}/gpus": [], "probe/nvidia_smi/stdout": mig}
+    words = ("TensorFlow lists 0 of 2 GPUs",)
+    yield State(check, "MIG is on, and it lists no GPU", none, words, silent=silent)
+
+
+def mig(text: str) -> str:
+    """nvidia-smi's answer with MIG on on one GPU."""
+    return text.replace("[N/A]", "Enabled", 1)
 
 
 def of_training() -> Iterator[State]:
@@ -313,6 +321,15 @@ def of_computing() -> Iterator[State]:
             "one GPU was left out",
             {f"{answer}/devices": lambda found: dict(list(found.items())[:1])},
             ("it computed on 1 of 2 GPUs",),
+        ),
+        (
+            "MIG is on, and the one GPU that is listed was left out",
+            {
+                f"{answer}/devices": {},
+                f"{ANSWER}/gpus": lambda found: found[:1],
+                "probe/nvidia_smi/stdout": mig,
+            },
+            ("it computed on 0 of 1 GPUs",),
         ),
     ):
         yield State(check, fact, changes, words, machine_only=True)
