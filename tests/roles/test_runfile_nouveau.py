@@ -13,14 +13,33 @@ from tests.roles.test_platforms import templated
 TASKS = Path(__file__).parents[2] / "roles/nvidia_driver/tasks/runfile/nouveau.yml"
 
 
-def after_reboot() -> dict[str, Any]:
-    """The task behind the reboot."""
+KERNELS = TASKS.parents[1] / "kernel/reboot.yml"
+ASKS, ANNOUNCES = "people/processes.yml", "people/announce.yml"
+
+
+def reboot_block(path: Path = TASKS) -> tuple[list[dict[str, Any]], int]:
+    """The block of a file of tasks that reboots, and the place of the reboot in it."""
     (block,) = [
-        task["block"] for task in yaml.safe_load(TASKS.read_text("utf-8")) if "block" in task
+        task["block"] for task in yaml.safe_load(path.read_text("utf-8")) if "block" in task
     ]
     (place,) = [place for place, task in enumerate(block) if "ansible.builtin.reboot" in task]
-    task: dict[str, Any] = block[place + 1]
-    return task
+    return block, place
+
+
+def after_reboot() -> dict[str, Any]:
+    """The task behind the reboot."""
+    block, place = reboot_block()
+    return block[place + 1]
+
+
+@pytest.mark.parametrize("path", [TASKS, KERNELS], ids=lambda path: path.stem)
+def test_people_are_told_of_a_reboot_when_nothing_is_waited_for_any_more(path: Path) -> None:
+    block, place = reboot_block(path)
+    included = [task.get("ansible.builtin.include_tasks") for task in block[:place]]
+    assert [file for file in included if file] == [ASKS, ANNOUNCES]
+    words = block[included.index(ANNOUNCES)]["vars"]["__nvidia_driver_announced"]
+    said = templated(words, __nvidia_driver_people={"clock": "Sat 01:00"})
+    assert said == "(Rebooting now, at Sat 01:00.)"
 
 
 def test_the_host_is_held_again_before_the_driver_is_installed() -> None:
