@@ -23,6 +23,8 @@ from provision.errors import InputError, MachineError
 
 MANIFEST = ".provision-manifest.json"
 FORMAT = 1
+# Every rendered project has it, and nothing else that is written here.
+_PLAYBOOK = "site.yml"
 # In the first lines of a rendered site.yml and ansible.cfg.
 MADE_BY = b"`provision render`"
 
@@ -89,7 +91,7 @@ def _present(path: Path) -> str | None:
 def _is_ours(root: Path) -> bool:
     """Whether the site.yml was rendered by us, for a tree that has lost its manifest."""
     try:
-        return MADE_BY in inputs.read(root / "site.yml")[:400]
+        return MADE_BY in inputs.read(root / _PLAYBOOK)[:400]
     except (FileNotFoundError, NotADirectoryError):
         return False
 
@@ -98,9 +100,11 @@ def difference(root: Path, files: Mapping[str, bytes]) -> Difference:
     """The changes that `write` would make; reads only.
 
     InputError where another project has files of the tree's names: a Git repository with playbooks
-    of its own would lose its site.yml and ansible.cfg to ours.
+    of its own would lose its site.yml and ansible.cfg to ours. InputError too where a project is to
+    replace the files of another command, or these a project.
     """
     before = _manifest(root)
+    _check_kind(root, before, files)
     new, changed, removed, edited = [], [], [], []
     for path, data in files.items():
         present = _present(root / path)
@@ -129,6 +133,18 @@ def difference(root: Path, files: Mapping[str, bytes]) -> Difference:
     return Difference(
         tuple(sorted(new)), tuple(sorted(changed)), tuple(sorted(removed)), tuple(sorted(edited))
     )
+
+
+def _check_kind(root: Path, before: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+    """InputError where only one of both is a rendered project: all of the other would go."""
+    if before and (_PLAYBOOK in before) != (_PLAYBOOK in files):
+        raise InputError(
+            "this folder has files of another command of `provision`; nothing is written",
+            where=str(root),
+            got=", ".join(sorted(before)[:5]),
+            expected="a new folder, or one that the same command made",
+            hint=f"choose another folder, or remove {root / MANIFEST}: these files then stay",
+        )
 
 
 def write(root: Path, files: Mapping[str, bytes], *, version: str) -> Difference:

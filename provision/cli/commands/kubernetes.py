@@ -95,7 +95,16 @@ def write_manifests(
 
 
 def _check_folder(root: Path, files: dict[str, bytes]) -> None:
-    """InputError for a folder where others' files have these names; ours have a manifest."""
+    """InputError for a project, and where others' files have these names; ours have a manifest."""
+    project = [name for name in ("lock.yml", "site.yml") if (root / name).exists()]
+    if project:
+        raise InputError(
+            "this folder holds a project; nothing is written",
+            where=str(root),
+            got=", ".join(project),
+            expected="a new folder, or one that `provision kubernetes` made",
+            hint="`provision kubernetes DIR` names another",
+        )
     if (root / tree.MANIFEST).exists():
         return
     theirs = [name for name in files if (root / name).exists()]

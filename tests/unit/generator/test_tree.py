@@ -125,6 +125,23 @@ def test_another_projects_files_are_refused_and_nothing_is_written(
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == [tmp_path / name]
 
 
+@pytest.mark.parametrize(
+    ("there", "written"),
+    [("site.yml", "cluster/a.yaml"), ("cluster/a.yaml", "site.yml")],
+    ids=["a project", "manifests"],
+)
+def test_a_project_and_other_files_do_not_replace_each_other(
+    tmp_path: Path, there: str, written: str
+) -> None:
+    tree.write(tmp_path, {there: b"1"}, version="0")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for call in (tree.difference, functools.partial(tree.write, version="0")):
+        with pytest.raises(InputError, match="files of another command") as caught:
+            call(tmp_path, {written: b"2"})
+        assert caught.value.got == there
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 def test_a_tree_whose_manifest_is_lost_is_still_ours(tmp_path: Path) -> None:
     (tmp_path / "site.yml").write_bytes(b"# Made by\n# `provision render`; run it with: x\nold")
     what = tree.write(tmp_path, {"site.yml": b"ours"}, version="0")

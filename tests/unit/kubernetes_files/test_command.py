@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from provision import cli
+from provision import cli, tree
 from provision import lock as locks
 from tests.unit.kubernetes_files import locked
 from tests.unit.kubernetes_files.test_manifests import IMAGE, LOCK, SCRIPT
@@ -98,3 +98,22 @@ def test_a_folder_of_somebody_s_is_left_alone(project: Path) -> None:
     assert code != 0
     assert "this folder has files of somebody's" in output
     assert list(theirs.parent.iterdir()) == [theirs]
+
+
+@pytest.mark.parametrize("present", ["lock.yml", "site.yml"])
+def test_a_folder_with_a_project_is_refused_and_keeps_its_files(
+    project: Path, present: str
+) -> None:
+    """A rendered tree has a manifest too, by which its files were removed as our own."""
+    target = project / "mylab"
+    tree.write(target, {"site.yml": b"site", "collections/a.yml": b"a"}, version="0")
+    for name in {"lock.yml", "site.yml"} - {present}:
+        (target / name).unlink(missing_ok=True)
+    (target / present).write_text("theirs", encoding="utf-8")
+    before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    for more in ([], ["--check"]):
+        code, output = run(project, str(target), *more)
+        assert code != 0
+        assert "this folder holds a project" in output
+        assert present in output
+    assert {p: p.read_bytes() for p in target.rglob("*") if p.is_file()} == before
