@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from provision import tree
+from provision import inputs, tree
 from provision.cli.console import say, shell_word
 from provision.errors import InputError
 from provision.render import example
@@ -29,10 +29,21 @@ def init(
             where=str(directory),
             hint="choose another directory",
         )
+    files = example.render(directory.resolve().name)
+    ignored = directory / ".gitignore"
+    if ignored.exists():
+        files[".gitignore"] = _added(inputs.read(ignored, limit=None), files[".gitignore"])
     with tree.writing(directory, subject="the project"):
-        for path, data in example.render(directory.resolve().name).items():
+        for path, data in files.items():
             tree.write_file(directory / path, data)
     say(f"{directory}/lab/hosts.yml: write your hosts there, then")
     say(f"  provision discover --project {shell_word(directory)}")
     say(f"  provision lock --project {shell_word(directory)}")
     say(f"  provision render {shell_word(directory)}")
+
+
+def _added(theirs: bytes, ours: bytes) -> bytes:
+    """A repository's .gitignore with our line, unless it has that already, with or without "/"."""
+    if ours.strip(b"/\n") in (line.strip().strip(b"/") for line in theirs.splitlines()):
+        return theirs
+    return theirs + (b"" if theirs.endswith(b"\n") or not theirs else b"\n") + ours

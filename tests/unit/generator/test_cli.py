@@ -95,6 +95,25 @@ def test_init_says_each_next_step_and_keeps_reports_out_of_git(tmp_path: Path) -
     assert (tmp_path / "mylab" / ".gitignore").read_text() == "/report/\n"
 
 
+@pytest.mark.parametrize(
+    ("theirs", "after"),
+    [
+        (b"*.pyc\n/vault.txt", b"*.pyc\n/vault.txt\n/report/\n"),
+        (b"\xff.bin\n", b"\xff.bin\n/report/\n"),
+        (b"report/\n*.pyc\n", b"report/\n*.pyc\n"),
+        (b"*.pyc\n/report/", b"*.pyc\n/report/"),
+        (b"", b"/report/\n"),
+    ],
+)
+def test_init_in_a_repository_keeps_what_its_gitignore_says(
+    tmp_path: Path, theirs: bytes, after: bytes
+) -> None:
+    (tmp_path / ".gitignore").write_bytes(theirs)
+    assert CliRunner().invoke(cli.app, ["init", str(tmp_path)]).exit_code == 0
+    assert (tmp_path / ".gitignore").read_bytes() == after
+    assert (tmp_path / "lab" / "hosts.yml").exists()
+
+
 def test_init_says_what_is_there_already(tmp_path: Path) -> None:
     arguments = ["init", str(tmp_path / "mylab")]
     (tmp_path / "mylab").mkdir()
