@@ -14,17 +14,22 @@ from typing import Any
 from provision.errors import MachineError
 from provision.run.programs import environment, find_program
 
+# Seconds for a host to log in and to answer; ANSIBLE_TASK_TIMEOUT, where it is set, is the limit.
+ANSWERS_WITHIN = 120
+
 
 def ansible(folder: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Runs Ansible's program for a single task in `folder` and captures its output.
 
-    Raises MachineError where it can't be started.
+    A host that takes longer than ANSWERS_WITHIN has failed: without become, a login that hangs has
+    no other limit. Raises MachineError where Ansible can't be started.
     """
     try:
         return subprocess.run(
             [find_program("ansible"), "--playbook-dir", str(folder.absolute()), *arguments],
             cwd=folder,
             env={
+                "ANSIBLE_TASK_TIMEOUT": str(ANSWERS_WITHIN),
                 **environment(folder.resolve()),
                 "ANSIBLE_NOCOLOR": "1",
                 "ANSIBLE_DEPRECATION_WARNINGS": "0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,8 +20,11 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.table import table
 from gpu_stack.components import run_steps
 from stub_tree import LOCK
 
+from provision.errors import HostError
+from provision.lock import from_host
 from provision.render import ansible_cfg
 from provision.roles.site import ROLE
+from provision.run import hosts
 from tests.collection import ROOT, tasks_of
 
 UNREACHABLE = (
@@ -219,3 +223,47 @@ def test_the_look_needs_no_template_of_a_task_or_play() -> None:
     # What is done on the host has it.
     (work,) = [task for task in play["tasks"] if "block" in task]
     assert set(work["environment"]) == {"PROVISION_RUN", "APT_CONFIG"}
+
+
+@pytest.fixture
+def hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An inventory with this machine and with a host whose login hangs."""
+    monkeypatch.delenv("ANSIBLE_TASK_TIMEOUT", raising=False)
+    monkeypatch.setattr(hosts, "ANSWERS_WITHIN", 4)
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\nexec sleep 60\n")
+    ssh.chmod(0o755)
+    inventory = tmp_path / "lab.yml"
+    inventory.write_text(
+        f"all: {{hosts: {{gpu01: {{ansible_ssh_executable: {ssh}}}, "
+        "gpu02: {ansible_connection: local}}}\n"
+    )
+    return str(inventory)
+
+
+def test_a_login_that_hangs_does_not_keep_the_other_hosts_answers(
+    tmp_path: Path, hung: str
+) -> None:
+    """`provision discover` waited for ever: what only asks has no become, and so no limit of it."""
+    answers, _ = hosts.ask(tmp_path, [hung], ["gpu01", "gpu02"], "echo here")
+    stuck, well = answers["gpu01"], answers["gpu02"]
+    assert well is not None
+    assert well["stdout"].strip() == "here"
+    assert stuck is not None
+    assert "Timed out after 4 second" in stuck["msg"]
+
+
+def test_a_host_to_lock_from_whose_login_hangs_is_said(tmp_path: Path, hung: str) -> None:
+    with pytest.raises(HostError, match="could not be looked at") as caught:
+        from_host.read("gpu01", [hung], cwd=tmp_path)
+    assert "Timed out after 4 second" in caught.value.got
+
+
+def test_a_limit_of_ones_own_is_the_one_that_counts(
+    tmp_path: Path, hung: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANSIBLE_TASK_TIMEOUT", "3")
+    answers, _ = hosts.ask(tmp_path, [hung], ["gpu01"], "echo here")
+    stuck = answers["gpu01"]
+    assert stuck is not None
+    assert "Timed out after 3 second" in stuck["msg"]
