@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from provision import collection
 from provision.catalog import Catalog
 from provision.catalog.rows import PlatformRow
 from provision.errors import InputError
@@ -110,7 +111,7 @@ def parse(
     for text in archives:
         name, _, value = text.partition("=")
         url, *suites = value.split(",")
-        where = f"--archive-mirror {text}"
+        where = f"--archive-mirror {_bare(text)}"
         if name not in platforms:
             raise InputError(
                 "there is no such platform in the catalog",
@@ -133,10 +134,24 @@ def parse(
 
 
 def _check_url(url: str, where: str) -> None:
+    """InputError for what is no address, and for one with a login; no message has its password."""
+    if url != _bare(url):
+        raise InputError(
+            "a mirror's address can't have a login in it: `provision lock` would not send it",
+            where=where,
+            got=_bare(url),
+            expected="an address with no user and no password",
+            hint="a mirror that this machine can read without them, or a proxy that adds them",
+        )
     if not url.startswith(("https://", "http://")) or re.search(r"\s", url):
         raise InputError(
             "a mirror is a URL", where=where, got=url, expected="https://mirror.example.org/nvidia"
         )
+
+
+def _bare(text: str) -> str:
+    """An address without a user and a password."""
+    return str(collection.stack_module("host.apt").bare(text))
 
 
 def _key(path: Path | None) -> str:

@@ -794,6 +794,26 @@ def test_mirrors_that_make_no_sense(options: Any, message: str) -> None:
         mirrors.parse(load(), **options)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"nvidia": "https://ada:s3cret@m.test/nv"},
+        {"nvidia": "https://s3cret@m.test"},
+        {"nvidia": "ftp://ada:s3cret@m.test"},
+        {"archives": ["ubuntu2004=https://ada:s3cret@m.test,focal"]},
+        {"archives": ["ubuntu=https://ada:s3cret@m.test"]},
+    ],
+)
+def test_a_mirror_with_a_login_is_refused_without_saying_the_password(options: Any) -> None:
+    """urllib can't use one: it was taken for a part of the host's name, and shown."""
+    with pytest.raises(InputError) as caught:
+        mirrors.parse(load(), **options)
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.where.startswith("--")
+    if "https://ada:s3cret@m.test/nv" in options.values():
+        assert "no user and no password" in caught.value.expected
+
+
 def test_a_key_is_the_same_armored_or_not(key: Key) -> None:
     text = as_armored(key.binary, where="x")
     assert dearmor(text) == key.binary
