@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from provision.errors import InputError, MachineError
-from provision.upstream import keys, mirrors, transfer
+from provision.upstream import keys, mirrors, transfer, wheels
 
 Fetch = Callable[[str], bytes]
 
@@ -346,6 +346,8 @@ def _go_on(
     With `secure` no redirection leaves HTTPS.
     """
     request = urllib.request.Request(url)  # noqa: S310  the catalog's URLs
+    if login := wheels.authorization(url):
+        request.add_unredirected_header("Authorization", login)  # for this host alone
     received = part.stat().st_size if part.exists() and mark.exists() else 0
     if received:
         request.add_header("Range", f"bytes={received}-")

@@ -172,13 +172,18 @@ def _lost(wanted: Exact, failed: Sequence[Exception]) -> DriftError | MachineErr
         if isinstance(error, MachineError) and not isinstance(error, GoneError)
     ]
     if unreached:
+        hint = "is the network there? http_proxy, https_proxy and SSL_CERT_FILE are honoured"
+        if any(error.got.startswith(("401 ", "403 ")) for error in unreached):
+            hint = (
+                "for wheels, the login in UV_DEFAULT_INDEX (https://USER:PASSWORD@HOST/...) is "
+                "sent to that host; none of a netrc or a keyring"
+            )
         return MachineError(
             "a locked file can't be fetched",
             where=wanted.where,
             got=got,
             expected=f"hash {wanted.digest}",
-            hint="is the network there? http_proxy, https_proxy and SSL_CERT_FILE are honoured; "
-            "--from BUNDLE takes it from an earlier bundle; what came is kept",
+            hint=f"{hint}; --from BUNDLE takes it from an earlier bundle; what came is kept",
         )
     return DriftError(
         "upstream no longer has what is locked",

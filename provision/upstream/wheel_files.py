@@ -1,8 +1,8 @@
 """The files of locked wheels: which of them a platform can install, and where they are.
 
-The index is asked through uv, whose settings, proxies and logins are honoured. Which files fit is
-decided here, by their hashes in the lock and by packaging's tags, so that it does not depend on
-uv's version.
+The index is asked through uv, whose settings, proxies and logins are honoured. The files are
+fetched without uv, with a login that is in the index's address. Which files fit is decided here, by
+their hashes in the lock and by packaging's tags, so that it does not depend on uv's version.
 """
 
 from __future__ import annotations

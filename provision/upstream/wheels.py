@@ -5,14 +5,15 @@ Index, proxy and CA come from the environment, as with uv itself.
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from provision.errors import MachineError, UnsatisfiableError
 
@@ -115,24 +116,43 @@ def _compile(
     )
 
 
+def _indexes(environment: Mapping[str, str]) -> Iterator[tuple[str, SplitResult]]:
+    """(variable, address) of each index of wheels in uv's settings."""
+    names = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
+    for name in names:
+        for url in re.split(r"[\s,]+", environment.get(name, "")):
+            yield name, urlsplit(re.sub(r"^[\w-]+=", "", url))  # an index may have a name
+
+
 def plain_indexes(environment: Mapping[str, str] | None = None) -> list[str]:
     """A warning for each index of wheels in uv's settings that is read over plain HTTP.
 
     Its hashes are trusted as they come. Only the host of an address is shown, for the rest may have
     a password in it.
     """
-    environment = os.environ if environment is None else environment
-    names = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
     warnings = []
-    for name in names:
-        for url in re.split(r"[\s,]+", environment.get(name, "")):
-            parts = urlsplit(re.sub(r"^[\w-]+=", "", url))  # an index may have a name
-            if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-                warnings.append(
-                    f"{name} names {parts.hostname} over plain HTTP: whoever is in between chooses "
-                    "the wheels whose hashes are locked; an https:// address prevents that"
-                )
+    for name, parts in _indexes(os.environ if environment is None else environment):
+        if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+            warnings.append(
+                f"{name} names {parts.hostname} over plain HTTP: whoever is in between chooses "
+                "the wheels whose hashes are locked; an https:// address prevents that"
+            )
     return warnings
+
+
+def authorization(url: str) -> str:
+    """The Authorization header for a file on the very host of an index with a login; else "".
+
+    uv names the files without the login that its settings have.
+    """
+    wanted = urlsplit(url)
+    for _, parts in _indexes(os.environ):
+        login, _, host = parts.netloc.rpartition("@")
+        if login and (parts.scheme, host.lower()) == (wanted.scheme, wanted.netloc.lower()):
+            user, _, password = login.partition(":")
+            plain = f"{unquote(user)}:{unquote(password)}".encode()
+            return f"Basic {base64.b64encode(plain).decode('ascii')}"
+    return ""
 
 
 def uv() -> str:
