@@ -78,19 +78,19 @@ def _write(
             got=" and ".join(two),
         )
     make_safe(folder)
+    wanted = {
+        path: exact
+        for path, exact in plan.fetched.items()
+        if path not in earlier or earlier[path].sha256 != exact.digest
+    }
+    # Before anything is written: what is there stays a bundle.
+    _check_room(folder, sum(plan.sizes.get(p, 0) for p in wanted if not (folder / p).exists()))
     put(folder / manifests.UNFINISHED, f"{plan.lock}\n".encode("ascii"))
-    files: dict[str, File] = {}
+    files = {path: earlier[path] for path in plan.fetched.keys() - wanted.keys()}
     for path, body in plan.made.items():
         files[path] = File(hashlib.sha256(body).hexdigest(), len(body))
         if earlier.get(path) != files[path]:
             put(folder / path, body)
-    wanted = {}
-    for path, exact in plan.fetched.items():
-        if path in earlier and earlier[path].sha256 == exact.digest:
-            files[path] = earlier[path]
-        else:
-            wanted[path] = exact
-    _check_room(folder, sum(plan.sizes.get(p, 0) for p in wanted if not (folder / p).exists()))
     sizes = _each(lambda path: places.into(wanted[path], folder / path), sorted(wanted))
     for number, (path, size) in enumerate(sizes, 1):
         files[path] = File(wanted[path].digest, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -317,3 +318,21 @@ def test_each_platform_has_the_roles_tables() -> None:
             assert "docker.io" in newest
             assert headers in (["linux-headers-amd64"], ["linux-headers-generic"])
             assert platform.headers in ("", *headers)
+
+
+def test_a_bundle_stays_one_where_the_disk_has_no_room_for_the_next(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = build(world, tmp_path / "bundle")
+    before = contents(folder)
+    world.suites["bookworm"]["non-free"]["nvidia-smi"] = ("535.2-1", "", "")
+    world.publish()
+    world.lock()
+    full = shutil.disk_usage(folder)._replace(free=10)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _: full)
+        for place in (folder, tmp_path / "new"):
+            with pytest.raises(MachineError, match="no room for the bundle"):
+                build(world, place)
+    assert contents(folder) == before
+    assert worlds.provision("--verify", folder)[0] == 0
