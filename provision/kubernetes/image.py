@@ -7,7 +7,7 @@ A cluster's is built anywhere, so everything is fetched, by the same versions an
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from provision import collection
@@ -39,7 +39,8 @@ def render(lock: Lock, facts: Catalog, chosen: Chosen) -> dict[str, bytes]:
         "Containerfile": _containerfile(lock, chosen, row, of_image).encode(),
         "locked/install.sh": (PROGRAMS / "install.sh").read_bytes(),
         "locked/stack.env": _settings(facts, platform, row, of_image).encode(),
-        "locked/apt.sources": _sources(lock, chosen.name, row).encode(),
+        "locked/apt.sources": _sources(lock, chosen.name).encode(),
+        "locked/nvidia.sources": _nvidia_sources(row).encode(),
         "locked/nvidia.asc": _nvidia_key(row).encode(),
         "locked/python.txt": _lines(needs.python(platform, row["tensorflow"]["python"])),
         "locked/packages.txt": _lines(f"{name}={packages[name]}" for name in sorted(packages)),
@@ -108,7 +109,7 @@ def _cudnn_urls(facts: Catalog, row: Row) -> tuple[str, ...]:
     return next((file.urls for file in matching), ())
 
 
-def _sources(lock: Lock, stack: str, row: Row) -> str:
+def _sources(lock: Lock, stack: str) -> str:
     """apt's sources: the archives of the lock, each trusted by the distribution's own keys."""
     distribution = next(
         r["platform"]["distribution"]
@@ -116,20 +117,25 @@ def _sources(lock: Lock, stack: str, row: Row) -> str:
         if stack in (r["stack"], *r.get("beside", ()))
     )
     keyring = f"/usr/share/keyrings/{distribution}-archive-keyring.gpg"
-    entries = [
-        (source["url"], source["suite"], source["components"], keyring)
+    return "\n".join(
+        _entry(source["url"], source["suite"], source["components"], keyring)
         for source in stacks.sources(lock, stack)
-    ]
+    )
+
+
+def _nvidia_sources(row: Row) -> str:
+    """NVIDIA's repository for apt; "" where nothing comes from there."""
     repository = row.get("cuda", {}).get("repository")
-    if repository:
-        bare = collection.stack_module("host.apt").bare
-        entries.append((bare(repository["url"]), repository["suite"], [], _KEY))
-    texts = []
-    for url, suite, components, key in entries:
-        lines = ["Types: deb", f"URIs: {url}", f"Suites: {suite}"]
-        lines += [f"Components: {' '.join(components)}"] if components else []
-        texts.append("\n".join([*lines, f"Signed-By: {key}"]) + "\n")
-    return "\n".join(texts)
+    if not repository:
+        return ""
+    bare = collection.stack_module("host.apt").bare
+    return _entry(bare(repository["url"]), repository["suite"], [], _KEY)
+
+
+def _entry(url: str, suite: str, components: Sequence[str], key: str) -> str:
+    lines = ["Types: deb", f"URIs: {url}", f"Suites: {suite}"]
+    lines += [f"Components: {' '.join(components)}"] if components else []
+    return "\n".join([*lines, f"Signed-By: {key}"]) + "\n"
 
 
 def _nvidia_key(row: Row) -> str:

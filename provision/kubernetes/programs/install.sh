@@ -18,10 +18,15 @@ apt() {
 # The base's own sources may name the same archives with other keys, which apt refuses.
 rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*
 cp apt.sources /etc/apt/sources.list.d/provision.sources
-[ ! -s nvidia.asc ] || cp nvidia.asc /usr/share/keyrings/provision-nvidia.asc
 apt update
 # shellcheck disable=SC2046  # a list of names
 apt install --yes --no-install-recommends $(cat python.txt)
+# Over HTTPS, for which the distributions' images have no certificates before.
+if [ -s nvidia.sources ]; then
+    [ ! -s nvidia.asc ] || cp nvidia.asc /usr/share/keyrings/provision-nvidia.asc
+    cp nvidia.sources /etc/apt/sources.list.d/provision-nvidia.sources
+    apt update
+fi
 
 if [ -s packages.txt ]; then
     mkdir -p /tmp/locked/debs /tmp/locked/files
