@@ -5,9 +5,9 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
-import threading
 import time
 
+from ...host.answer_limit import cut_after
 from ...type_checking import TYPE_CHECKING
 from .renewal import nginx
 from .renewal.files import inside
@@ -54,20 +54,21 @@ def get(
     connection = socket.create_connection(
         (near(settings["address"]), settings["port"]), timeout=PATIENCE
     )
-    # A person's server is not trusted: the limit is for the whole answer, not for each piece.
-    end = threading.Timer(PATIENCE, lambda: connection.shutdown(socket.SHUT_RDWR))
-    end.daemon = True
-    end.start()
     try:
-        if tls:
-            connection = trust(settings).wrap_socket(connection, server_hostname=settings["name"])
-        client = http.client.HTTPConnection(settings["name"], settings["port"], timeout=PATIENCE)
-        client.sock = connection
-        client.request("GET", path, headers={"Host": settings["name"], **(headers or {})})
-        answer = client.getresponse()
-        return answer.status, answer.read(1 << 20).decode("utf-8", "replace")
+        # A person's server is not trusted.
+        with cut_after(connection, PATIENCE):
+            if tls:
+                connection = trust(settings).wrap_socket(
+                    connection, server_hostname=settings["name"]
+                )
+            client = http.client.HTTPConnection(
+                settings["name"], settings["port"], timeout=PATIENCE
+            )
+            client.sock = connection
+            client.request("GET", path, headers={"Host": settings["name"], **(headers or {})})
+            answer = client.getresponse()
+            return answer.status, answer.read(1 << 20).decode("utf-8", "replace")
     finally:
-        end.cancel()
         connection.close()
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import re
-import socket
-import threading
+
+from ...host.answer_limit import cut_after
 
 TYPE_CHECKING = False  # `typing` is not loaded on hosts
 if TYPE_CHECKING:
@@ -28,32 +27,20 @@ def ask(
     answer, and SAID bytes.
     """
     connection = http.client.HTTPConnection(address, port, timeout=patience)
-    end = None
     try:
         connection.connect()
-        # Of an answer that ends with its connection http.client gives the socket away.
-        end = threading.Timer(patience, _cut, [connection.sock])
-        end.daemon = True
-        end.start()
-        data = None if body is None else json.dumps(body).encode()
-        connection.request("GET" if data is None else "POST", path, body=data)
-        response = connection.getresponse()
-        text = response.read(STATED if data is None else SAID)
+        with cut_after(connection.sock, patience):
+            data = None if body is None else json.dumps(body).encode()
+            connection.request("GET" if data is None else "POST", path, body=data)
+            response = connection.getresponse()
+            text = response.read(STATED if data is None else SAID)
         return response.status, json.loads(text.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None, None
     except (OSError, http.client.HTTPException):
         return None, None
     finally:
-        if end is not None:
-            end.cancel()
         connection.close()
-
-
-def _cut(stream: socket.socket) -> None:
-    """Ends a connection whose answer takes too long."""
-    with contextlib.suppress(OSError):  # it has just ended
-        stream.shutdown(socket.SHUT_RDWR)
 
 
 def versions(answer: Any) -> dict[int, tuple[str, str]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import http.client
 import socket
-import threading
 
+from ...host.answer_limit import cut_after
 from .program import files
 
 ANSWER = 10
@@ -26,9 +26,6 @@ def ask(
     if host == "0.0.0.0":  # noqa: S104 compared, not bound
         host = "127.0.0.1"
     connection = http.client.HTTPConnection(host, port)
-    # A connection's time-out is for each piece of an answer, and there may be many.
-    end = threading.Timer(patience, lambda: connection.sock.shutdown(socket.SHUT_RDWR))
-    end.daemon = True
     try:
         if isinstance(place, str):
             connection.sock = socket.socket(socket.AF_UNIX)
@@ -36,13 +33,12 @@ def ask(
             connection.sock.connect(files.inside(place))
         else:
             connection.sock = socket.create_connection((host, port), timeout=patience)
-        end.start()
-        headers = {"Authorization": "token " + token} if token else {}
-        connection.request("GET", path, headers=headers)
-        response = connection.getresponse()
-        return response.status, response.read(SAID).decode("utf-8", "replace")
+        with cut_after(connection.sock, patience):
+            headers = {"Authorization": "token " + token} if token else {}
+            connection.request("GET", path, headers=headers)
+            response = connection.getresponse()
+            return response.status, response.read(SAID).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
         return None, ""
     finally:
-        end.cancel()
         connection.close()
