@@ -9,29 +9,24 @@ import re
 from typing import Any
 
 from .parts import part
-from .system import run
+from .system import ANSWER_LIMIT, cut_off, run
 from .workspaces import through
 
 
 def model_versions(port: int, name: str) -> list[dict[str, Any]] | None:
     """The versions of a served model as TensorFlow Serving has them; None where nothing answers.
 
-    Who answers is not trusted: 20 seconds at most, and of its words printable ones alone.
+    Who answers is not trusted: PATIENCE seconds at most, and of its words printable ones alone.
     """
     import http.client
-    import socket
-    import threading
 
-    end = None
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
-        stream = socket.create_connection(("127.0.0.1", port), timeout=10)
-        end = threading.Timer(20, lambda: stream.shutdown(socket.SHUT_RDWR))
-        end.daemon = True
-        end.start()
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-        connection.sock = stream
-        connection.request("GET", f"/v1/models/{name}")
-        answer = json.loads(connection.getresponse().read(1 << 20).decode("utf-8", "replace"))
+        connection.connect()
+        with cut_off(connection.sock):
+            connection.request("GET", f"/v1/models/{name}")
+            body = connection.getresponse().read(ANSWER_LIMIT)
+        answer = json.loads(body.decode("utf-8", "replace"))
         rows = answer["model_version_status"]
         return [
             {
@@ -47,9 +42,7 @@ def model_versions(port: int, name: str) -> list[dict[str, Any]] | None:
     except RecursionError:
         return None
     finally:
-        if end is not None:
-            end.cancel()
-            stream.close()
+        connection.close()
 
 
 def printable(text: str) -> str:

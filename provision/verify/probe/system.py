@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 COMMAND_TIMEOUT = 60
+# Seconds and bytes of a whole answer of a server that is not trusted.
+PATIENCE = 20
+ANSWER_LIMIT = 1 << 20
 # A lab host whose GPU is simulated has this file.
 SIMULATED = "/etc/gpu-simulated"
 OUTPUT_LIMIT = 20000
@@ -51,6 +58,29 @@ def run(
         "stdout": text(out, limit),
         "stderr": text(error_output, limit),
     }
+
+
+@contextlib.contextmanager
+def cut_off(stream: socket.socket) -> Iterator[None]:
+    """Ends a connection that is still in use after PATIENCE seconds.
+
+    A socket's own time-out is for each piece of an answer, and there may be many.
+    """
+    # TLS takes a socket over, and so does an answer of http.client that ends with its connection.
+    own = stream.dup()
+    timer = threading.Timer(PATIENCE, shut_down, [own])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        own.close()
+
+
+def shut_down(stream: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it has just ended
+        stream.shutdown(socket.SHUT_RDWR)
 
 
 def end(process: subprocess.Popen[bytes], patience: float = 5.0) -> tuple[bytes, bytes]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from .system import read, run
+from .system import ANSWER_LIMIT, cut_off, read, run
 
 
 def workspaces(people: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def workspaces(people: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def http_status(address: str | None, port: int | None, path: str) -> int | None:
-    """The status of a GET without a token; None where nothing answers."""
+    """The status of a GET without a token; None where nothing answers within PATIENCE seconds."""
     if not address or not port:
         return None
     import http.client
@@ -49,8 +49,10 @@ def http_status(address: str | None, port: int | None, path: str) -> int | None:
     host = "127.0.0.1" if address == "0.0.0.0" else address  # noqa: S104 compared, not bound
     connection = http.client.HTTPConnection(host, port, timeout=10)
     try:
-        connection.request("GET", path)
-        return connection.getresponse().status
+        connection.connect()
+        with cut_off(connection.sock):
+            connection.request("GET", path)
+            return connection.getresponse().status
     except (OSError, http.client.HTTPException):
         return None
     finally:
@@ -79,10 +81,13 @@ def front_door(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def through(door: dict[str, Any], path: str, tls: bool = True) -> dict[str, Any]:
-    """GETs a path of the door: {status, body, tls (version), error}; verifies the certificate."""
+    """GETs a path of the door: {status, body, tls (version), error}; verifies the certificate.
+
+    Behind it may be a person's own server, which is not trusted: PATIENCE seconds at most, and
+    ANSWER_LIMIT bytes of its body.
+    """
     import http.client
     import socket
-    import ssl
 
     result: dict[str, Any] = {"status": None, "body": "", "tls": None, "error": None}
     near = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 compared, not bound
@@ -90,28 +95,36 @@ def through(door: dict[str, Any], path: str, tls: bool = True) -> dict[str, Any]
     connection = None
     try:
         connection = socket.create_connection((address, door["port"]), timeout=15)
-        if tls:
-            context = ssl.create_default_context()
-            for place in DOOR_TRUST:
-                if os.access(place, os.R_OK):
-                    context.load_verify_locations(cafile=place)
-            # X509_V_FLAG_PARTIAL_CHAIN: a given certificate's authority may be unknown to this
-            # host; its name and dates are verified all the same.
-            context.verify_flags |= 0x80000
-            connection = context.wrap_socket(connection, server_hostname=door["name"])
-            result["tls"] = connection.version()
-        client = http.client.HTTPConnection(door["name"], door["port"], timeout=15)
-        client.sock = connection
-        client.request("GET", path, headers={"Host": door["name"]})
-        response = client.getresponse()
-        result["status"] = response.status
-        result["body"] = response.read().decode("utf-8", "replace")
+        with cut_off(connection):
+            if tls:
+                connection = trusting().wrap_socket(connection, server_hostname=door["name"])
+                result["tls"] = connection.version()
+            client = http.client.HTTPConnection(door["name"], door["port"], timeout=15)
+            client.sock = connection
+            client.request("GET", path, headers={"Host": door["name"]})
+            response = client.getresponse()
+            result["status"] = response.status
+            result["body"] = response.read(ANSWER_LIMIT).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException) as error:
         result["error"] = str(error) or type(error).__name__
     finally:
         if connection is not None:
             connection.close()
     return result
+
+
+def trusting() -> Any:
+    """A TLS context that trusts the host's authorities and the door's."""
+    import ssl
+
+    context = ssl.create_default_context()
+    for place in DOOR_TRUST:
+        if os.access(place, os.R_OK):
+            context.load_verify_locations(cafile=place)
+    # X509_V_FLAG_PARTIAL_CHAIN: a given certificate's authority may be unknown to this
+    # host; its name and dates are verified all the same.
+    context.verify_flags |= 0x80000
+    return context
 
 
 def ssh_offers(name: str, address: str | None, port: int | None) -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -149,6 +151,47 @@ def test_the_probe_asks_without_a_token(jupyter: int) -> None:
     assert probe.http_status("0.0.0.0", jupyter, "/api/status") == 403  # noqa: S104 compared, not bound
     assert probe.http_status("127.0.0.1", None, "/api/status") is None
     assert probe.http_status(None, jupyter, "/api/status") is None
+
+
+class Endless(Quiet, http.server.BaseHTTPRequestHandler):
+    """A person's own server, which never comes to an end: at its head, or in what follows it."""
+
+    def do_GET(self) -> None:
+        begin, piece = ENDLESS[self.path.rpartition("/")[2]]
+        with contextlib.suppress(OSError):
+            self.wfile.write(begin)
+            while True:
+                self.wfile.write(piece)
+                time.sleep(0.05 if len(piece) == 1 else 0)
+
+
+ENDLESS = {
+    "head": (b"HTTP/1.0 200 OK\r\n", b"X"),
+    "body": (b"HTTP/1.0 200 OK\r\n\r\n", b"X"),
+    "large": (b"HTTP/1.0 200 OK\r\n\r\n", b"X" * 65536),
+}
+
+
+@pytest.fixture
+def endless() -> Iterator[int]:
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endless)) as address:
+        yield int(address.rpartition(":")[2])
+
+
+@pytest.mark.parametrize("path", ENDLESS)
+def test_an_answer_without_end_through_the_door_is_cut_off(
+    endless: int, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(probe, "PATIENCE", 0.5)
+    door = {"name": "gpu01", "port": endless, "address": "127.0.0.1"}
+    answer = probe.through(door, "/ada/" + path, tls=False)
+    assert answer["status"] == 200
+    assert len(answer["body"]) <= 1 << 20
+
+
+def test_a_head_without_end_is_cut_off(endless: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "PATIENCE", 0.5)
+    assert probe.http_status("127.0.0.1", endless, "/head") == 200
 
 
 def test_where_nothing_listens_there_is_no_answer(jupyter: int) -> None:
