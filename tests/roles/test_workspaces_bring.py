@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from gpu_stack.components.gpu_workspace import bring, current, obstacles, wished
-from gpu_stack.components.gpu_workspace.program import files, places
+from gpu_stack.components.gpu_workspace.program import docker, files, places, programs, settings
 from workspace_machine import ADA, BOB, SECRET, Machine, wish
 
 
@@ -72,6 +72,26 @@ def test_who_is_gone_is_stopped_and_the_home_stays(machine: Machine) -> None:
     assert ["systemctl", "disable", "--now", "gpu-workspace@bob.service"] in machine.calls
     assert not (machine.root / "etc/gpu-workspace/bob").exists()
     assert machine.text("/srv/homes/bob/notes") == "his"
+
+
+def test_of_who_is_gone_nothing_is_removed_while_the_container_may_run(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bring.apply(wish(ADA, BOB))
+    real = machine.call
+
+    def kept(command: list[str], **options: Any) -> tuple[int, str, str]:
+        if command[0] == "docker" and command[3] in ("stop", "rm"):
+            return 1, "", "it can't be killed"
+        return real(command, **options)
+
+    monkeypatch.setattr(docker, "STARTS", 0)
+    monkeypatch.setattr(programs, "call", kept)
+    with pytest.raises(places.RefusedError, match="it can't be killed"):
+        bring.apply(wish(ADA))
+    assert settings.recorded_people() == ["ada", "bob"]
+    monkeypatch.setattr(programs, "call", real)
+    assert bring.apply(wish(ADA))["removed"] == ["bob"]
 
 
 def without(path: str) -> Callable[[Machine], None]:

@@ -95,6 +95,33 @@ def test_a_name_is_waited_for_until_it_is_free(
     assert commands == ["ps", "stop", "rm", "ps", "ps", "ps"]
 
 
+def test_a_container_that_outlives_its_end_is_reported(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(*words: str, **_more: Any) -> tuple[int, str, str]:
+        if words[0] == "ps":
+            return 0, "gpu-workspace-ada ada\n", ""
+        return 1, "", "could not kill: tried to kill container, but did not receive an exit event"
+
+    monkeypatch.setattr(docker, "answer", answer)
+    monkeypatch.setattr(docker, "STARTS", 0)
+    with pytest.raises(places.RefusedError, match=r"gpu-workspace-ada.*did not receive an exit"):
+        containers.stop("ada")
+
+
+def test_where_docker_is_silent_nobody_says_that_nothing_runs(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With live-restore containers run on while dockerd does not."""
+    silent = (1, "", "Cannot connect to the Docker daemon")
+    monkeypatch.setattr(docker, "answer", lambda *_words, **_more: silent)
+    with pytest.raises(places.RefusedError, match="Cannot connect to the Docker daemon"):
+        containers.stop("ada")
+    # Without docker no container runs.
+    monkeypatch.setattr(docker, "answer", lambda *_words, **_more: (127, "", "docker is not here"))
+    containers.stop("ada")
+
+
 def test_what_is_told_of_a_container_ends_with_it(machine: Machine) -> None:
     machine.put("/run/gpu-workspace/ada.json", json.dumps({"container": "c", "pid": 1}))
     machine.put("/run/gpu-workspace/bob.json", json.dumps({"container": "c", "pid": 2}))
@@ -102,6 +129,31 @@ def test_what_is_told_of_a_container_ends_with_it(machine: Machine) -> None:
     containers.stop("ada")
     assert files.data("/run/gpu-workspace/ada.json") is None
     assert files.data("/run/gpu-workspace/bob.json") == {"container": "c", "pid": 2}
+
+
+def test_why_one_could_not_start_is_told_where_docker_does_not_remove_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bring.apply(wish(ADA))
+    machine.runs.clear()
+
+    def answer(*words: str, **_more: Any) -> tuple[int, str, str]:
+        if words[0] == "run":
+            return 1, "", "no such device"
+        return machine.call(["docker", "--host", "socket", *words])
+
+    ends = iter([None, places.RefusedError("it does not end")])
+
+    def stop(_name: str) -> None:
+        error = next(ends)
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(docker, "answer", answer)
+    monkeypatch.setattr(containers, "stop", stop)
+    with pytest.raises(places.RefusedError, match="it does not end"):
+        containers.run("ada")
+    assert files.data("/run/gpu-workspace/ada.json") == {"error": "no such device"}
 
 
 def test_why_one_could_not_start_stays_told_while_systemd_tries_again(machine: Machine) -> None:

@@ -24,7 +24,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/containers.py": (
         0o644,
-        "1c5e7c987687c633a5152246f66e046c3712ea2ba0f015bc6be1b1d0a721bc77",
+        "6a75b2e203ffb65789a3928981e883b43065f4791ca3acdeaa8688e926a4018d",
     ),
     "/usr/local/lib/gpu-workspace/program/docker.py": (
         0o644,

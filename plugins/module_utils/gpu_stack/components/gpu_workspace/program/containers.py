@@ -24,8 +24,8 @@ def run(name: str) -> None:
         docker.connect()
         code, _out, error = docker.answer(*command.command(name))
         if code:
-            stop(name)  # docker leaves one behind that could not begin
             tell(name, {"error": error.strip()[-800:]})
+            stop(name)  # docker leaves one behind that could not begin
             raise places.RefusedError(error.strip()[-800:])
     tell(name, seen(name))
     wait = ["docker", "--host", docker_words.SOCKET, "wait", places.container(name)]
@@ -85,24 +85,45 @@ def groups(content: str) -> dict[str, str]:
 
 
 def stop(name: str) -> None:
-    """Stops and removes the container of our label, and no other."""
+    """Stops and removes the container of our label, and no other.
+
+    RefusedError where it may still run; without docker no container does.
+    """
     state = f"{places.STATE}/{name}.json"
     if "container" in (files.data(state) or {}):
         # A proof would read the limits of one that is gone; why one could not start stays told.
         os.unlink(files.inside(state))
-    form = docker_words.shape(".Names") + " " + docker_words.shape(f'.Label "{places.LABEL}"')
-    # `inspect` knows no container that is being removed, and its name is not free yet.
-    listed = ("ps", "--all", "--filter", "name=" + places.container(name), "--format", form)
-    rows = [line.split(" ") for line in docker.answer(*listed)[1].splitlines()]
-    own = [line for line in rows if line[0] == places.container(name)]
-    if not own:
+    listed = _listed(name)
+    if not listed:
         return
-    if own[0][1] != name:
-        raise places.RefusedError(
-            f"the container {places.container(name)} is not of gpu_workspaces"
-        )
-    docker.answer("stop", "--time", "20", places.container(name))
-    docker.answer("rm", "--force", places.container(name))
+    container = places.container(name)
+    if listed[0] != name:
+        raise places.RefusedError(f"the container {container} is not of gpu_workspaces")
+    docker.answer("stop", "--time", "20", container)
+    _code, _out, error = docker.answer("rm", "--force", container)
     until = time.time() + docker.STARTS
-    while places.container(name) in docker.answer(*listed)[1].split() and time.time() < until:
+    while _listed(name):
+        if time.time() >= until:
+            raise places.RefusedError(
+                f"docker does not end the container {container}, which may still have its GPUs, "
+                f"port and home ({error.strip()[-400:] or 'it gives no reason'}): `systemctl "
+                "status docker` says more; the next run ends it"
+            )
         time.sleep(0.5)
+
+
+def _listed(name: str) -> list[str]:
+    """[our label's value] of somebody's container, "" without that label; [] where there is none.
+
+    `inspect` knows no container that is being removed, and its name is not free yet. RefusedError
+    where docker lists nothing: with live-restore containers run on without dockerd.
+    """
+    form = docker_words.shape(".Names") + " " + docker_words.shape(f'.Label "{places.LABEL}"')
+    answer = docker.answer(
+        "ps", "--all", "--filter", "name=" + places.container(name), "--format", form
+    )
+    if answer[0] == 127:
+        return []
+    text = programs.must(answer, f"whether the container of {name} runs docker does not say")
+    rows = [line.split(" ") for line in text.splitlines()]
+    return [row[1] for row in rows if row[0] == places.container(name)]
