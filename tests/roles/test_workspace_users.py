@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from gpu_stack.components.gpu_workspace import bring, current, homes, obstacles, running_host, uids
-from gpu_stack.components.gpu_workspace.program import command, people_list, places
+from gpu_stack.components.gpu_workspace.program import command, people_list, places, settings
 from workspace_machine import ADA, BOB, Machine, person, stand_in, wish
 
 USERS = "/var/lib/gpu-workspace/users.json"
@@ -305,3 +305,20 @@ def test_what_is_mounted_in_a_home_is_nobodys_to_give(former: Machine) -> None:
         bring.apply(wish(ADA))
     assert former.calls_of("systemctl") == []
     assert (former.root / "srv/homes/ada").stat().st_uid == 1000
+
+
+def test_a_volume_that_others_could_swap_is_refused_before_anything_is_changed(
+    machine: Machine,
+) -> None:
+    shared = machine.root / "data"
+    shared.mkdir()
+    shared.chmod(0o777)
+    bob = {**BOB, "user": "", "volumes": [{"path": "/data/bob"}]}
+    with pytest.raises(places.RefusedError, match=r"volume of bob .* link: /data/bob: /data has"):
+        bring.apply(wish(ADA, bob))
+    assert settings.recorded_people() == []
+    # Nobody's container is started for a run that changes nothing.
+    shared.chmod(0o755)
+    bring.apply(wish(ADA, bob))
+    shared.chmod(0o777)
+    assert bring.apply(wish(ADA, bob))["changed"] == []

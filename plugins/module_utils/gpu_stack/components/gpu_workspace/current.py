@@ -37,6 +37,8 @@ def look(wish: dict[str, Any]) -> dict[str, Any]:
     seen["open"] = bool(people) and homes.open_to_others(wish["root"])
     models, slurm = wish.get("models") or [], wish.get("slurm", 0)
     seen["changes"] = _changes(context, people, runs, models, slurm)
+    if seen["changes"]:
+        _refuse_volumes(context)
     _refuse_memory(context, wish, people)
     _refuse_ports(context, people, runs)
     _refuse_users(context, wish, seen, runs)
@@ -71,6 +73,12 @@ def _changes(
         if kept.get(name) is not None and kept[name] != allocated[name]:
             changes.setdefault(name, "other GPUs")
     return changes
+
+
+def _refuse_volumes(context: Context) -> None:
+    people = gpu_workspace.wished_people(context.options)
+    for name, why in workspace_users.swapped(context, people).items():
+        raise places.RefusedError(f"a volume of {name} can be swapped for a link: {why}")
 
 
 def _refuse_memory(context: Context, wish: dict[str, Any], people: list[dict[str, Any]]) -> None:
