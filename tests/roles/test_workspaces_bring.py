@@ -216,3 +216,14 @@ def test_an_image_is_looked_at_before_anything_is_written_of_it(machine: Machine
     assert current.look(other)["image"] is False
     with pytest.raises(places.RefusedError, match="docker has no image gpu-workspace:other"):
         bring.apply(other)
+
+
+def test_an_image_that_is_gone_is_missed_only_where_somebody_changes(machine: Machine) -> None:
+    """A container runs on without the image's name, as after a `docker rmi --force`."""
+    bring.apply(wish(ADA, BOB))
+    machine.images.clear()
+    assert bring.apply(wish(ADA, BOB))["changed"] == []
+    done = bring.apply(wish(ADA))
+    assert (done["changed"], done["removed"]) == ([], ["bob"])
+    with pytest.raises(places.RefusedError, match="docker has no image"):
+        bring.apply(wish({**ADA, "memory": "3g"}))

@@ -58,7 +58,7 @@ def fulfil(wish: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     {changed: names, removed: names, tokens: where they lie}. RefusedError for what can't be done.
     """
     result: dict[str, Any] = {"changed": [], "removed": [], "tokens": places.folder("NAME/token")}
-    if not seen["image"]:
+    if seen["changes"] and not seen["image"]:
         raise places.RefusedError("docker has no image {0}".format(wish["image"]))
     if not (seen["changes"] or seen["gone"] or seen["open"]):
         return result
