@@ -31,6 +31,11 @@ options:
     description: "The models' tokens, C({name: token}). The host makes the missing ones."
     type: dict
     default: {}
+  slurm:
+    description: The host's options C(slurm_state), C(slurm_compute) and C(slurm_gpus). Models
+      don't get GPUs that Slurm manages.
+    type: dict
+    default: {}
   image:
     description: TensorFlow Serving's image by its digest, or the id of one that docker has.
     type: str
@@ -139,6 +144,7 @@ ARGUMENTS = {
     # No secret, but where somebody puts one into it.
     "servings": {"type": "raw", "default": [], "no_log": True},
     "tokens": dict(MAPPING, no_log=True),
+    "slurm": MAPPING,
     "image": TEXT,
     "image_sha256": TEXT,
     "archive": TEXT,

@@ -79,6 +79,14 @@ class GpuServingOptions(Options):
         "/opt/tensorflow/current", identity=True, wish="tensorflow_root"
     )
     """Directory of that TensorFlow on the host."""
+    gpu_serving_slurm: dict[str, Any] = option(
+        {},
+        internal=True,
+        planned="{'slurm_state': slurm_state | default('absent'), "
+        "'slurm_compute': slurm_compute | default(true), "
+        "'slurm_gpus': slurm_gpus | default('all')}",
+    )
+    """The Slurm options that say which GPUs Slurm gives out; no model gets these."""
     gpu_serving_patience: int = option(300)
     """Seconds to wait until each model is served."""
 

@@ -154,6 +154,7 @@ class Made:
             "state": "present",
             "servings": list(models),
             "tokens": {},
+            "slurm": {},
             "image": IMAGE,
             "image_sha256": "",
             "archive": "",

@@ -247,6 +247,7 @@ def test_one_look_sees_it_all(tmp_path: Path) -> None:
         "cache": None,
         "avx": True,
         "boot": None,
+        "gpus_of_people": {},
         "processes": [{"pid": 7, "user": "0", "command": "python3"}],
         "secure_boot": True,
         "module_key": False,

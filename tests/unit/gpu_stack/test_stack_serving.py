@@ -26,7 +26,10 @@ from gpu_stack.components.gpu_serving import (
     units,
     wished,
 )
+from gpu_stack.components.gpu_serving import current as of_module
 from gpu_stack.components.gpu_workspace import allocation
+from gpu_stack.components.gpu_workspace import obstacles as of_workspaces
+from gpu_stack.components.gpu_workspace.program.places import RefusedError
 from gpu_stack.host import digests
 from gpu_stack.host.context import Context, Result
 
@@ -588,7 +591,21 @@ def test_what_people_have_of_the_gpus_is_seen(tmp_path: Path) -> None:
         place = tmp_path / "etc/gpu-workspace" / name / "gpus.json"
         place.parent.mkdir(parents=True)
         place.write_text(text)
-    assert obstacles.kept_gpus(Context(root=str(tmp_path))) == {"ada": [0, 1]}
+    assert of_workspaces.kept_gpus(Context(root=str(tmp_path))) == {"ada": [0, 1]}
+
+
+def test_a_model_gets_no_gpu_of_slurms_by_its_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
+    uuids = ["GPU-aaaaaaaa", "GPU-bbbbbbbb"]
+    monkeypatch.setattr(of_module.handed_gpus, "gpus", lambda: uuids)
+    monkeypatch.setattr(of_module.settings, "recorded_people", list)
+    wish = {"servings": [{**MNIST, "gpus": uuids[1:]}], "slurm": 1}
+    with pytest.raises(RefusedError, match="GPU 1 is promised twice, to Slurm and to model mnist"):
+        of_module.gpus(wish)
+    assert of_module.gpus({**wish, "slurm": [0]}) == {"mnist": [1]}
+    everything = [{**MNIST, "gpus": "all"}]
+    with pytest.raises(RefusedError, match="GPU 0 is promised twice, to Slurm and to model mnist"):
+        of_module.gpus({"servings": everything, "slurm": [0]})
+    assert of_module.gpus({"servings": everything, "slurm": 0}) == {"mnist": "all"}
 
 
 def test_a_model_that_is_no_longer_wished_goes(tmp_path: Path) -> None:

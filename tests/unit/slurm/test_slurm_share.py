@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from gpu_stack.components.gpu_workspace import allocation
+from gpu_stack.components.slurm import rules
 from gpu_stack.host import gpu_shares as share
+from gpu_stack.host.context import Context
 
 from provision.models import Wish
 from provision.roles import slurm
+from tests import host_tree
 
 UUIDS = [f"GPU-{number}" for number in range(4)]
 
@@ -117,6 +121,15 @@ def test_what_an_inventory_does_not_say_has_its_default() -> None:
         assert fault is not None
         assert fault.word == word
     assert slurm.SharedGpus().fault({"slurm_state": "present"}, Wish(), lambda _text: "") is None
+
+
+def test_what_people_have_is_read_only_where_slurm_is_to_give_out_gpus(tmp_path: Path) -> None:
+    host_tree.put(tmp_path, "/etc/gpu-workspace/ada/gpus.json", "[0]")
+    root = str(tmp_path)
+    assert rules.gpus_of_people(Context(root=root, options={"slurm_state": "present"})) == {
+        "ada": [0]
+    }
+    assert rules.gpus_of_people(Context(root=root, options={})) == {}
 
 
 def test_workspaces_get_none_of_slurms_gpus() -> None:

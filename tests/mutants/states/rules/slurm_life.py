@@ -21,6 +21,15 @@ def node() -> dict[str, Any]:
 
 
 @fresh
+def beside() -> dict[str, Any]:
+    """The machine that is to be a node of Slurm's beside workspaces and models; made up."""
+    data = clustered()
+    data["options"]["gpu_servings"] = []
+    data["found"]["preflight"]["gpus_of_people"] = {}
+    return data
+
+
+@fresh
 def shared() -> dict[str, Any]:
     """The machine on which ada and bob are to have workspaces, and Slurm a share; made up."""
     data = gpu_workspace.shared()
@@ -102,3 +111,30 @@ def _of_gpus() -> Iterator[made.State]:
     words = ("slurm_gpus names GPU 2, and this host has 2",)
     yield made.State(rule, "one that is not there", {share: [2]}, words, **here)
     yield made.State(rule, "nobody else wants any", {share: "all"}, **here)
+    model = {"name": "mnist", "models": "/srv/models/mnist", "gpus": [1], "port": 8501}
+    words = ("GPU 1 is promised twice, to Slurm and to model mnist", "and models the others")
+    here = {"base": beside, "only": ("slurm",)}
+    wished = {"options/gpu_servings": [model]}
+    yield made.State(rule, "a model wants it", {**wished, share: 1}, words, **here)
+    yield made.State(rule, "a model wants the other", {**wished, share: [0]}, **here)
+    yield from _of_held_gpus(rule, {**ada, share: 1}, here)
+
+
+def _of_held_gpus(rule: str, counted: dict[str, Any], here: Any) -> Iterator[made.State]:
+    """What others have been given already; Slurm is to get GPU 1 of two."""
+    people, models = made.PRE + "gpus_of_people", "found/state/gpu_serving/models"
+    words = ("GPU 1 would be Slurm's, and ada has it now", "as a list of indices")
+    has = {**counted, people: {"ada": [1]}}
+    yield made.State(rule, "somebody has been given it", has, words, **here)
+    yield made.State(rule, "somebody has the other", {**counted, people: {"ada": [0]}}, **here)
+    moves = {**here, "only": ("slurm", "gpu_workspace")}
+    yield made.State(rule, "the workspaces change as well", has, **moves)
+    absent = {**has, "options/slurm_state": "absent"}
+    yield made.State(rule, "Slurm is to go", absent, **here)
+    for fact, gpus in (("a model has it, by its UUID", [1]), ("a model has them all", "all")):
+        words = ("GPU 1 would be Slurm's, and model mnist has it now",)
+        held = {models: {"mnist": {"record": {"gpus": gpus}}}}
+        yield made.State(rule, fact, {**counted, **held}, words, **here)
+    for fact, record in (("a model has the other", {"gpus": [0]}), ("a model has none", None)):
+        held = {models: {"mnist": {"record": record}}}
+        yield made.State(rule, fact, {**counted, **held}, **here)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...host import gpu_shares as share
 from ...host.context import Context, Result
 from ...type_checking import TYPE_CHECKING
 from .. import gpu_serving
@@ -111,7 +112,7 @@ def _unfit(entry: dict[str, Any], directory: dict[str, Any]) -> str | None:
 def gpus(wish: dict[str, Any]) -> dict[str, Any]:
     """{name: "all", [] or [indices]} of the models; RefusedError for a GPU that is promised twice.
 
-    Those that people's workspaces have already are promised too.
+    Slurm's are promised too, and those that people's workspaces have already.
     """
     models = entries.checked(wish["servings"])
     if all(entry["gpus"] == "none" for entry in models):
@@ -130,7 +131,10 @@ def gpus(wish: dict[str, Any]) -> dict[str, Any]:
     takers = people_list.takers_of(models)
     try:
         people_list.refuse_promised_twice(people + takers)
-        allocated = allocation.allocated(people + takers, handed_gpus.gpus(), {})
+        uuids = handed_gpus.gpus()
+        # What a person has of Slurm's is no model's fault.
+        allocation.allocated(takers, uuids, {}, share.of_slurm(wish["slurm"], len(uuids)))
+        allocated = allocation.allocated(people + takers, uuids, {})
     except ValueError as error:
         raise RefusedError(str(error)) from None
     return {entry["name"]: allocated["model " + entry["name"]] for entry in models}

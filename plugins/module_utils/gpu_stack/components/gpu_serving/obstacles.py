@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import stat
 
 from ...host import listening
 from ...type_checking import TYPE_CHECKING
-from .. import gpu_serving, gpu_workspace
+from .. import gpu_serving
 from ..gpu_workspace import obstacles as of_workspaces
 from ..gpu_workspace import workspace_users
-from ..gpu_workspace.program import places as of_people
 from ..gpu_workspace.program import traits
 from . import entries, saved_model, wished
 
@@ -31,7 +29,7 @@ def stands_in_the_way(context: Context, changes: Changes) -> dict[str, Any]:
         "memory": of_workspaces.memory(context),
         "models": {name: directory(context, models[name]) for name in names},
         "swapped": swapped(context, models),
-        "kept": kept_gpus(context),
+        "kept": of_workspaces.kept_gpus(context),
     }
 
 
@@ -49,19 +47,6 @@ def used_ports(context: Context, models: list[dict[str, Any]]) -> list[int]:
         # A model's own, while systemd holds it: a user may have opened it in systemd's absence.
         and not (port in held and gpu_serving.holds(context, port))
     ]
-
-
-def kept_gpus(context: Context) -> dict[str, list[int]]:
-    """{person: indices} of the GPUs that people have at this moment, whatever they asked for."""
-    kept: dict[str, list[int]] = {}
-    for name in gpu_workspace.recorded_people(context):
-        try:
-            indices = json.loads(context.read(of_people.folder(name) + "/gpus.json") or "null")
-        except ValueError:
-            continue
-        if isinstance(indices, list):
-            kept[name] = indices
-    return kept
 
 
 def swapped(context: Context, models: dict[str, dict[str, Any]]) -> dict[str, str]:

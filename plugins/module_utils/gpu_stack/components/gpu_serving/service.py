@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from ...host import gpu_shares as share
 from ...type_checking import TYPE_CHECKING
 from .. import gpu_serving
 from ..gpu_workspace.program import files
@@ -40,7 +41,12 @@ def settle(params: dict[str, Any], dry: bool) -> dict[str, Any]:
 def wish_of(params: dict[str, Any]) -> dict[str, Any]:
     """The module's parameters as the wish that functions of this package take."""
     image = wished.image_name(params["image"], params["image_sha256"])
-    return {"servings": params["servings"], "tokens": params["tokens"], "image": image}
+    return {
+        "servings": params["servings"],
+        "tokens": params["tokens"],
+        "image": image,
+        "slurm": share.promised(params["slurm"]),
+    }
 
 
 def present(

@@ -109,6 +109,19 @@ def sessions(context: Context, name: str) -> int:
     return count
 
 
+def kept_gpus(context: Context) -> dict[str, list[int]]:
+    """{person: indices} of the GPUs that people have at this moment, whatever they asked for."""
+    kept: dict[str, list[int]] = {}
+    for name in gpu_workspace.recorded_people(context):
+        try:
+            indices = json.loads(context.read(places.folder(name) + "/gpus.json") or "null")
+        except ValueError:
+            continue
+        if isinstance(indices, list):
+            kept[name] = indices
+    return kept
+
+
 def memory(context: Context) -> int | None:
     """Bytes of memory of the host; None where unknown."""
     total = re.search(r"^MemTotal:\s+(\d+) kB", context.read("/proc/meminfo") or "", re.M)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from ...change import is_touched
 from ...host import gpu_shares as share
 from ...rules import rules_of
 from ...type_checking import TYPE_CHECKING
-from .. import gpu_workspace, slurm
+from .. import gpu_serving, gpu_workspace, slurm
+from ..gpu_serving import wished as of_models
+from ..gpu_workspace import obstacles as of_workspaces
+from ..gpu_workspace.program import people_list
 from . import jobs_first, obstacles
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...host.context import Context
     from ...shapes import Changes, Facts, Options, Reasons, Row
 
 
@@ -112,19 +117,65 @@ def slurm_jobs(facts: Facts, changes: Changes, _options: Options, _row: Row) -> 
     ]
 
 
-def slurm_gpus(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
+def slurm_gpus(facts: Facts, changes: Changes, options: Options, _row: Row) -> Reasons:
+    models = people_list.takers_of(list(of_models.models(options).values()))
+    promised_twice = _promised_twice(facts, options, [*_people(options), *models])
+    return promised_twice or _held_by_others(facts, changes, options)
+
+
+def workspace_slurm(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
+    return _promised_twice(facts, options, _people(options))
+
+
+def _people(options: Options) -> list[dict[str, Any]]:
+    return list(gpu_workspace.wished_people(options).values())
+
+
+def _promised_twice(facts: Facts, options: Options, takers: list[dict[str, Any]]) -> Reasons:
     # As the inventory's own rule, with the number of GPUs that the host really has.
     value, count = share.promised(options), len(facts["gpus"])
     try:
         share.of_slurm(value, count)
-        why = share.clash(value, list(gpu_workspace.wished_people(options).values()), count)
+        why = share.clash(value, takers, count)
     except ValueError as error:
         why = str(error)
     if why is None:
         return []
-    return [(why, "give Slurm a number of GPUs or a list (slurm_gpus), and workspaces the others")]
+    hint = (
+        "give Slurm a number of GPUs or a list (slurm_gpus), and workspaces and models the others"
+    )
+    return [(why, hint)]
 
 
+def _held_by_others(facts: Facts, changes: Changes, options: Options) -> Reasons:
+    """GPUs of Slurm that others have, and keep: those who asked for a number, or by UUID."""
+    held: dict[str, Any] = {}
+    # With a workspace's change its role gives everybody anew what Slurm leaves.
+    if not is_touched(changes, gpu_workspace.NAME):
+        held.update(facts["preflight"].get("gpus_of_people") or {})
+    models = facts["state"].get(gpu_serving.NAME, {}).get("models") or {}
+    for name in sorted(set(models) - set(gpu_serving.touched(changes))):
+        held["model " + name] = (models[name]["record"] or {}).get("gpus") or []
+    of_slurm = share.of_slurm(share.promised(options), len(facts["gpus"]))
+    return [
+        (
+            f"GPU {index} would be Slurm's, and {name} has it now",
+            "give Slurm other GPUs (slurm_gpus, as a list), or say in gpu_workspaces or "
+            "gpu_servings which ones the others get, as a list of indices: then both change in "
+            "one run",
+        )
+        for name in sorted(held)
+        for index in of_slurm
+        if held[name] == "all" or index in held[name]
+    ]
+
+
+def gpus_of_people(context: Context) -> dict[str, list[int]]:
+    """{person: indices} of the GPUs that people have; {} where Slurm is to give out none."""
+    return of_workspaces.kept_gpus(context) if share.promised(context.options) else {}
+
+
+FACTS = {"gpus_of_people": gpus_of_people}
 RULES = (
     *rules_of(
         slurm.NAME,
@@ -141,5 +192,5 @@ RULES = (
         stops={"slurm-silent": jobs_first.silent},
         warns={"slurm-drain": jobs_first.drained_first},
     ),
-    *rules_of("gpu_workspace", stops={"workspace-slurm": slurm_gpus}),
+    *rules_of("gpu_workspace", stops={"workspace-slurm": workspace_slurm}),
 )
