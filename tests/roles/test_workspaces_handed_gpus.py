@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from typing import Any
 
@@ -58,6 +59,26 @@ def test_a_gpu_that_is_gone_is_said_and_ends_nothing(
     monkeypatch.setattr(handed_gpus, "gpus", list)
     wrong = handed_gpus.handed()["people"]["ada"]["wrong"]
     assert "GPU 0, which is gone" in wrong, wrong
+
+
+def test_a_gpu_that_is_named_by_its_uuid_stays_where_a_card_is_added(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned = person("bob", port=8802, gpus=[UUIDS[1], 2])
+    bring.apply(wish({**ADA, "gpus": 1}, pinned))
+    assert f'"device={UUIDS[1]},2"' in command.command("bob")
+    assert '"device=0"' in command.command("ada")
+    # By index, for who is given GPUs afterwards.
+    assert json.loads(machine.text("/etc/gpu-workspace/bob/gpus.json")) == [1, 2]
+    handing = Handing(machine, monkeypatch)
+    handing.lists = {"ada": ["GPU-new00000"], "bob": UUIDS[1:2] + UUIDS[1:2]}
+    monkeypatch.setattr(handed_gpus, "gpus", lambda: ["GPU-new00000", *UUIDS])
+    assert handed_gpus.handed()["people"]["bob"]["wrong"] is None
+    handing.lists["bob"] = [UUIDS[0], UUIDS[1]]
+    assert f"({UUIDS[1]}, {UUIDS[1]})" in handed_gpus.handed()["people"]["bob"]["wrong"]
+    monkeypatch.setattr(handed_gpus, "gpus", lambda: UUIDS[:1])
+    wrong = handed_gpus.handed()["people"]["bob"]["wrong"]
+    assert f"({UUIDS[1]}, which is gone, GPU 2, which is gone)" in wrong
 
 
 def test_containers_that_list_what_was_promised(handing: Handing) -> None:

@@ -12,7 +12,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/command.py": (
         0o644,
-        "b4c8d6e2eee5ac958ba9657b29bee2f6c4e249ab994e397f6e2087125494d358",
+        "a3a2a9135f0bdd45f100598852db6ae83486ce509ae6ef14222a6b9f766791c8",
     ),
     "/usr/local/lib/gpu-workspace/program/command_line.py": (
         0o644,
@@ -40,7 +40,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/handed_gpus.py": (
         0o644,
-        "63eec7b6b7354d49c1fa9c10e328a19cae0cf6007b18b5d79ed31b7caea915e0",
+        "fa708dc6234952be0b98bb548ef96cd2321e464df4c06e681a4326b89e5de3bf",
     ),
     "/usr/local/lib/gpu-workspace/program/listing.py": (
         0o644,
@@ -64,7 +64,7 @@ FILES = {
     ),
     "/usr/local/lib/gpu-workspace/program/settings.py": (
         0o644,
-        "7cde13d686188002b17099bc13c5c737ac8a8e90eaf8bbd9d21e1e35904c2716",
+        "e2cd994063ab8ab6cc851a2a400f45455cf4edb45e42df90c752e90fb684538e",
     ),
     "/usr/local/lib/gpu-workspace/program/traits.py": (
         0o644,

@@ -154,18 +154,18 @@ def _mounts(root: str, person: dict[str, Any]) -> list[str]:
 
 def gpu_arguments(name: str) -> list[str]:
     """docker's arguments for somebody's GPUs."""
-    return gpu_words(files.data(places.folder(name) + "/gpus.json"))
+    return gpu_words(settings.gpus_of(name))
 
 
-def gpu_words(indices: Any) -> list[str]:
-    """docker's arguments for GPUs: "all", or a list of indices; none where it is empty."""
-    if indices == "all":
+def gpu_words(gpus: Any) -> list[str]:
+    """docker's arguments for "all" GPUs, or a list of indices and UUIDs; none where it is empty."""
+    if gpus == "all":
         return ["--gpus", "all"]
-    if not indices:
+    if not gpus:
         # An image may say NVIDIA_VISIBLE_DEVICES=all, and NVIDIA's runtime be docker's default.
         return ["--runtime", "runc", "--env", "NVIDIA_VISIBLE_DEVICES=void"]
-    # docker reads the value as CSV: the quotes keep the indices together.
-    return ["--gpus", '"device={0}"'.format(",".join(map(str, indices)))]
+    # docker reads the value as CSV: the quotes keep the list together.
+    return ["--gpus", '"device={0}"'.format(",".join(map(str, gpus)))]
 
 
 def start(person: dict[str, Any]) -> str:

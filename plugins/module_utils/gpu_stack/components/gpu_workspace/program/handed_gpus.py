@@ -59,6 +59,13 @@ def _without(name: str) -> dict[str, Any]:
     return {"gpus": listed, "wrong": wrong}
 
 
+def _promised(gpu: int | str, uuids: list[str]) -> str:
+    """The UUID of a GPU that is named by its index or UUID, or that it is gone."""
+    if isinstance(gpu, str):
+        return gpu if gpu in uuids else f"{gpu}, which is gone"
+    return uuids[gpu] if gpu < len(uuids) else f"GPU {gpu}, which is gone"
+
+
 def handed() -> dict[str, Any]:
     """{people: {name: {gpus, wrong}}, tensorflow: {gpus, wrong}}: what containers list of GPUs.
 
@@ -69,16 +76,13 @@ def handed() -> dict[str, Any]:
     result: dict[str, Any] = {"people": {}, "tensorflow": {"gpus": None, "wrong": None}}
     all_uuids, asked = gpus(), None
     for name in settings.recorded_people():
-        indices = files.data(places.folder(name) + "/gpus.json")
-        if not indices:
+        given = settings.gpus_of(name)
+        if not given:
             result["people"][name] = _without(name)
             continue
         promised = all_uuids
-        if indices != "all":
-            promised = [
-                all_uuids[index] if index < len(all_uuids) else f"GPU {index}, which is gone"
-                for index in indices
-            ]
+        if given != "all":
+            promised = [_promised(gpu, all_uuids) for gpu in given]
         code, out, error = inquire(name, SMI, "-L")
         listed = re.findall(LISTED, out, re.M)
         wrong = None

@@ -35,6 +35,15 @@ def wished(settings: dict[str, Any]) -> dict[str, Any]:
     return dict(person, user=settings.get("user") or person["user"] or places.FORMER_USER)
 
 
+def gpus_of(name: str) -> Any:
+    """ "all", or a list of the indices and UUIDs of somebody's GPUs; empty where there are none.
+
+    A UUID is docker's to look up: the index of its GPU is another where a card was added.
+    """
+    asked = (of_person(name).get("workspace") or {}).get("gpus")
+    return asked if isinstance(asked, list) else files.data(places.folder(name) + "/gpus.json")
+
+
 def password_file(name: str) -> tuple[str, ...]:
     """("password",) where a person has a password file, else ()."""
     return ("password",) if files.text(places.folder(name) + "/password") else ()
