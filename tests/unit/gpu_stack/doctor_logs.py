@@ -100,6 +100,13 @@ LOGS: dict[str, tuple[str, ...]] = {
         "library 'libcuda.so.1'; dlerror: libcuda.so.1: cannot open shared object file\n",
         "E tensorflow/stream_executor/cuda/cuda_driver.cc:271] failed call to cuInit: "
         "CUDA_ERROR_UNKNOWN: unknown error\n",
+        "nvidia-smi did not answer within 90 s\n",
+    ),
+    "gpu-silent": (
+        "No devices were found\n",
+        "Unable to determine the device handle for GPU 0000:41:00.0: GPU is lost.  Reboot the "
+        "system to recover this GPU\n",
+        "Unable to determine the device handle for gpu 0000:41:00.0: Unknown Error\n",
     ),
     "transitional-branch": (
         "Setting up nvidia-driver-570 (580.95.05-0ubuntu0.24.04.2) ...\n",

@@ -97,6 +97,33 @@ def test_silence_of_the_driver_is_reported_where_no_reason_is(host: Patient) -> 
     assert list(host.found()) == ["nouveau-loaded"]
 
 
+def test_a_driver_that_holds_its_callers_is_no_healthy_one(host: Patient) -> None:
+    """The preflight's question comes first; nothing else is asked of the driver then."""
+    hangs = "nvidia-smi did not answer within 120 s"
+    host.answers["nvidia-smi"] = Result(124, "", hangs)
+    finding = host.found()["driver-silent"]
+    assert finding["evidence"] == ["nvidia-smi: " + hangs]
+
+
+@pytest.mark.parametrize("rc", [124, 137])
+@pytest.mark.parametrize(
+    ("who", "program"), [("nvidia-smi", "nvidia-smi"), ("TensorFlow", "python")]
+)
+def test_a_silence_that_begins_later_is_reported_too(
+    who: str, program: str, rc: int, host: Patient
+) -> None:
+    host.answers[program] = Result(rc, "", "")
+    finding = host.found()["driver-silent"]
+    assert finding["evidence"] == [f"{who}: {who} did not answer within 90 s"]
+
+
+def test_a_gpu_that_the_driver_does_not_find_is_reported(host: Patient) -> None:
+    host.answers["nvidia-smi"] = Result(6, "No devices were found\n", "")
+    assert list(host.found()) == ["gpu-silent"]
+    nouveau_loaded(host)
+    assert list(host.found()) == ["nouveau-loaded"]
+
+
 def test_a_build_log_of_a_module_that_is_there_says_nothing(host: Patient) -> None:
     build_log(host, doctor_logs.GPL)
     host.write("/lib/modules/6.1.0-18-amd64/updates/dkms/nvidia.ko.xz", "")

@@ -38,7 +38,7 @@ FIXES = {name: fix for module in _MODULES for name, fix in module.FIXES.items()}
 
 CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 
-# Why the driver may not answer; its silence is a finding of its own without any of these.
+# Why the driver or a GPU may not answer; silence is a finding of its own without any of these.
 REASONS = {
     *("driver-mismatch", "nouveau-loaded", "nouveau-initramfs", "headers-missing"),
     *("driver-gone-after-kernel", "dkms-gpl-symbol", "dkms-compiler", "dkms-failed"),
@@ -98,7 +98,7 @@ def finding(
 
 def is_reported(case_id: str, named: set[str], gpus: bool = True) -> bool:
     """Whether a case is reported: not where its reason is named already or it needs a GPU."""
-    if case_id == "driver-silent":
+    if case_id in ("driver-silent", "gpu-silent"):
         return gpus and not named & REASONS
     return case_id != "dkms-failed" or not named & {"dkms-gpl-symbol", "dkms-compiler"}
 

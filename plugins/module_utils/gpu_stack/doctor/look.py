@@ -14,6 +14,7 @@ from .. import host_rules
 from ..components import nvidia_driver
 from ..components.nvidia_driver import signing
 from ..host import apt, platform
+from ..host.context import SILENT
 from ..type_checking import TYPE_CHECKING
 from . import keys, libraries
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 # Programs that hang on a sick driver are ended by timeout(1): after so many seconds.
 PATIENCE = "90"
+# What timeout(1) returns then; the second where it had to kill the program.
+CUT_OFF = (SILENT, 137)
 ASK_TENSORFLOW = (
     "import tensorflow as tf; print('GPUs:', len(tf.config.list_physical_devices('GPU')))"
 )
@@ -221,6 +224,8 @@ def said(context: Context, facts: Facts, logs: Sequence[str] | None) -> dict[str
         # 127 of timeout, and of ours: there is no such program.
         if result.rc != 127:
             texts[who] = result.out + result.err
+        if result.rc in CUT_OFF:
+            texts[who] += "\n{0} did not answer within {1} s\n".format(who, PATIENCE)
     loaded = (facts["state"].get("nvidia_driver") or {}).get("loaded")
     if facts["gpus"] and not facts["container"] and loaded is None:
         texts["dmesg"] = context.run(["dmesg"]).out

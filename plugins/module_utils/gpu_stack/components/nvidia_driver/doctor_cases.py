@@ -176,6 +176,21 @@ CASES = (
             r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
             r"Could not load dynamic library 'libcuda\.so\.1'",
             r"failed call to cuInit: CUDA_ERROR_(?!NO_DEVICE|SYSTEM_DRIVER)\w+",
+            r"(?:nvidia-smi|TensorFlow) did not answer within \d+ s",
+        ),
+        "",
+    ),
+    Case(
+        "gpu-silent",
+        "the driver is loaded, and a GPU does not answer it",
+        (),
+        "the kernel's log says why; a card that has fallen off the bus comes back when the machine "
+        "is powered off and on, not by a reboot: then look after its seat, its power cables and "
+        "its slot",
+        ("sudo dmesg | grep -iE 'nvrm|xid'", "lspci -nn -d 10de:"),
+        (
+            r"(?m)^No devices were found$",
+            r"Unable to determine the device handle for (?:GPU|gpu)",
         ),
         "",
     ),
