@@ -12,6 +12,7 @@ import pytest
 from doctor_cases import (
     BROKEN,
     cudnn_older,
+    driver_mismatch,
     fabric_manager,
     hand_made_link,
     headers_missing,
@@ -164,6 +165,23 @@ def test_fabric_manager_is_compared_with_the_packages_where_no_library_tells(hos
     assert finding["evidence"] == [
         "nvidia-fabricmanager-470 is 470.239.06, the driver is " + DRIVER
     ]
+
+
+def test_fabric_manager_that_came_with_an_upgrade_waits_for_the_reboot_too(host: Patient) -> None:
+    """The module of before is loaded still; libraries and fabric manager are the lock's."""
+    driver_mismatch(host)
+    host.installed("nvidia-fabricmanager-470", DRIVER + "-1")
+    assert list(host.found()) == ["driver-mismatch"]
+    assert list(host.found(lock={"rows": [], "stacks": {}})) == ["driver-mismatch"]
+
+
+def test_fabric_manager_that_went_ahead_of_the_locked_module_goes_back(host: Patient) -> None:
+    ahead = "470.300.01"
+    host.write(made.LIB + "/libcuda.so." + ahead, made.ELF)
+    host.link(made.LIB + "/libcuda.so.1", "libcuda.so." + ahead)
+    host.installed("nvidia-fabricmanager-470", ahead + "-1")
+    commands = host.found()["fabric-manager"]["commands"]
+    assert commands[0] == f"sudo apt-get install 'nvidia-fabricmanager-470={DRIVER}-*'"
 
 
 def test_libraries_that_ran_ahead_of_the_locked_module_go_back(host: Patient) -> None:

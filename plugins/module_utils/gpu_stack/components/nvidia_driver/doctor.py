@@ -138,12 +138,23 @@ def transitional_branch(facts: Facts) -> Clues:
     return clues
 
 
+def _loaded_is_locked(facts: Facts) -> bool:
+    row = (facts["row"] or {}).get("nvidia_driver") or {}
+    return facts["loaded"] is not None and facts["loaded"] == row.get("version")
+
+
 def _driver(facts: Facts) -> str | None:
-    """The driver's version: the module's, else the libraries', else the packages'; or None."""
+    """The version that the driver is to have: the loaded module's where it is the lock's, else the
+    libraries', else the packages', else the module's; or None.
+
+    A module that is not the lock's may be one that an upgrade has left until the next boot.
+    """
     packages, names = sorted(facts["driver_packages"].items()), ("libcuda1", "libnvidia-compute")
     packaged = [look.upstream(version) for name, version in packages if name.startswith(names)]
-    version: str | None = facts["loaded"] or facts["library"] or next(iter(packaged), None)
-    return version
+    loaded: str | None = facts["loaded"]
+    if _loaded_is_locked(facts):
+        return loaded
+    return facts["library"] or next(iter(packaged), None) or loaded
 
 
 def fabric_manager(facts: Facts) -> Clues:
@@ -162,9 +173,7 @@ def _headers(facts: Facts, _clues: Clues) -> dict[str, Any]:
 
 def _libraries(facts: Facts, clues: Clues) -> dict[str, Any]:
     """A run downgrades the libraries to a loaded module of the lock; else a reboot is needed."""
-    row = (facts["row"] or {}).get("nvidia_driver") or {}
-    back = facts["loaded"] is not None and facts["loaded"] == row.get("version")
-    return run_of("nvidia_driver")(facts, clues) if back else {}
+    return run_of("nvidia_driver")(facts, clues) if _loaded_is_locked(facts) else {}
 
 
 CHECKS = {
