@@ -5,11 +5,20 @@ Of each case every sentence that it is known by, in the lines around it. Hosts' 
 
 from __future__ import annotations
 
+import re
+
 DKMS_HEAD = (
     "DKMS make.log for nvidia-{driver} for kernel {kernel} (x86_64)\n"
     "Sun Jun 30 08:38:08 PM +06 2024\n"
     "make[1]: Entering directory '/usr/src/linux-headers-{kernel}'\n"
 )
+
+
+def of_debian_13(log: str) -> str:
+    """The same log as dkms 3.2 begins it."""
+    return re.sub(r"^DKMS make\.log for nvidia-", "DKMS (dkms-3.2.2) make.log for nvidia/", log)
+
+
 GPL = (
     DKMS_HEAD.format(driver="525.125.06", kernel="6.1.0-18-amd64")
     + "  scripts/mod/modpost -M -m -a -o /var/lib/dkms/nvidia/525.125.06/build/Module.symvers\n"
@@ -82,6 +91,7 @@ LOGS: dict[str, tuple[str, ...]] = {
         "Error! Bad return status for module build on kernel: 5.4.0-42-generic (x86_64)\n"
         "Consult /var/lib/dkms/nvidia/460.73.01/build/make.log for more information.\n",
         UNDECLARED,
+        "Building module(s)...(bad exit status: 2)\n",
         "Building module: make -j8 KERNELRELEASE=5.4.0-42-generic all...(bad exit status: 2)\n",
         "ERROR: Unable to load the kernel module 'nvidia.ko'.  This happens most frequently when "
         "this kernel module was built against the wrong or improperly configured kernel sources\n",

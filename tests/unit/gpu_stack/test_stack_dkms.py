@@ -165,6 +165,18 @@ def test_the_log_is_the_failing_kernels_and_not_the_newest(host: AptHost, tmp_pa
     assert "taken for good" in make_log.words(VERSION, "nvidia", [NEW])
 
 
+def test_the_log_of_debian_13s_dkms_names_its_kernel_too(host: AptHost, tmp_path: Path) -> None:
+    """From 3.2.0 on its own version stands in the first line, and a slash before the driver's."""
+    log = tmp_path / "dkms/nvidia" / VERSION / "build/make.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(
+        f"DKMS (dkms-3.2.2) make.log for nvidia/{VERSION} for kernel {OLD} (x86_64)\n"
+        "nv.c:7:2: error: of another kernel\n"
+    )
+    assert make_log.words(VERSION, "nvidia", [NEW]) == ""
+    assert "of another kernel" in make_log.words(VERSION, "nvidia", [OLD])
+
+
 def test_a_later_build_does_not_hide_the_log_of_the_one_that_failed(
     host: AptHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,13 @@ def test_a_gpu_that_the_driver_does_not_find_is_reported(host: Patient) -> None:
     assert list(host.found()) == ["nouveau-loaded"]
 
 
+def test_a_build_log_of_debian_13s_dkms_is_read(host: Patient) -> None:
+    build_log(host, doctor_logs.of_debian_13(doctor_logs.UNDECLARED))
+    (finding,) = host.found().values()
+    assert finding["id"] == "dkms-failed"
+    assert finding["commands"][0] == "sudo dkms autoinstall -k 6.8.0-31-generic"
+
+
 def test_a_build_log_of_a_module_that_is_there_says_nothing(host: Patient) -> None:
     build_log(host, doctor_logs.GPL)
     host.write("/lib/modules/6.1.0-18-amd64/updates/dkms/nvidia.ko.xz", "")

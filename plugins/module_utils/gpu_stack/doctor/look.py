@@ -12,7 +12,7 @@ import stat
 
 from .. import host_rules
 from ..components import nvidia_driver
-from ..components.nvidia_driver import signing
+from ..components.nvidia_driver import make_log, signing
 from ..host import apt, platform
 from ..host.context import SILENT
 from ..type_checking import TYPE_CHECKING
@@ -128,10 +128,7 @@ def builds(context: Context) -> list[dict[str, Any]]:
     paths = context.glob("/var/lib/dkms/nvidia*/*/build/make.log")
     for path in paths + context.glob("/var/lib/dkms/nvidia*/*/*/*/log/make.log"):
         text = context.read(path) or ""
-        kernel = re.search(r"^DKMS make\.log for \S+ for kernel (\S+)", text, re.M)
-        logs.append(
-            {"path": path, "kernel": kernel.group(1) if kernel is not None else None, "text": text}
-        )
+        logs.append({"path": path, "kernel": make_log.kernel(text), "text": text})
     return logs
 
 

@@ -138,7 +138,7 @@ CASES = (
         ("sudo dkms autoinstall -k {kernel}", "provision lock --upgrade nvidia_driver"),
         (
             r"Bad return status for module build on kernel: (?P<kernel>\S+)",
-            r"Building module:.*\(bad exit status: \d+\)",
+            r"Building module(?::|\(s\)\.).*\(bad exit status: \d+\)",
             r"[\w./+-]{1,200}\.[ch]:\d+:\d+: (?:fatal )?error: ",
             r"ERROR: Unable to load the kernel module 'nvidia\.ko'",
         ),
