@@ -117,6 +117,31 @@ def test_a_silence_that_begins_later_is_reported_too(
     assert finding["evidence"] == [f"{who}: {who} did not answer within 90 s"]
 
 
+def test_the_kernels_guess_of_nouveau_counts_only_where_nouveau_is_loaded(host: Patient) -> None:
+    """NVRM names four drivers that may have the card, whichever it was."""
+    host.remove("/sys/module/nvidia/version")
+    host.answers["nvidia-smi"] = Result(9, doctor_logs.LOGS["driver-silent"][0], "")
+    host.answers["dmesg"] = Result(0, doctor_logs.LOGS["nouveau-loaded"][1], "")
+    assert list(host.found()) == ["driver-silent"]
+    host.write("/sys/module/nouveau/refcnt", "1\n")
+    evidence = host.found()["nouveau-loaded"]["evidence"]
+    assert any(line.startswith("dmesg: ") for line in evidence)
+
+
+@pytest.mark.parametrize(("firmware", "cases"), [(0, "driver-silent"), (1, "secure-boot")])
+def test_an_unsigned_module_is_no_secure_boot_where_that_is_off(
+    firmware: int, cases: str, host: Patient
+) -> None:
+    """The kernel says so of any module that is not its own, and loads it."""
+    host.remove("/sys/module/nvidia/version")
+    host.write("/sys/firmware/efi/efivars/SecureBoot-8be4df61", bytes([6, 0, 0, 0, firmware]))
+    host.answers["nvidia-smi"] = Result(9, doctor_logs.LOGS["driver-silent"][0], "")
+    host.answers["dmesg"] = Result(0, doctor_logs.LOGS["secure-boot"][-1], "")
+    assert list(host.found()) == [cases]
+    host.write("/var/log/install.log", doctor_logs.LOGS["secure-boot"][0])
+    assert list(host.found(logs=["/var/log/install.log"])) == ["secure-boot"]
+
+
 def test_a_gpu_that_the_driver_does_not_find_is_reported(host: Patient) -> None:
     host.answers["nvidia-smi"] = Result(6, "No devices were found\n", "")
     assert list(host.found()) == ["gpu-silent"]

@@ -103,6 +103,18 @@ def is_reported(case_id: str, named: set[str], gpus: bool = True) -> bool:
     return case_id != "dkms-failed" or not named & {"dkms-gpl-symbol", "dkms-compiler"}
 
 
+def is_disproved(case_id: str, facts: Facts) -> bool:
+    """Whether the look has seen that the kernel's own log is no evidence of a case.
+
+    NVRM guesses at nouveau whoever has the card, and with Secure Boot off the kernel takes a module
+    whose signature it complains of.
+    """
+    if case_id == "secure-boot":
+        return (facts["found"].get("preflight") or {}).get("secure_boot") is False
+    state = facts["found"]["state"].get("nvidia_driver") or {}
+    return case_id == "nouveau-loaded" and state.get("nouveau_loaded") is False
+
+
 def diagnose(facts: Facts, host: str | None = None) -> list[dict[str, Any]]:
     """The findings of a host, in the order of the cases. Pure: `facts` holds all that was read."""
     findings: list[dict[str, Any]] = []
@@ -112,6 +124,8 @@ def diagnose(facts: Facts, host: str | None = None) -> list[dict[str, Any]]:
             continue
         clues = CHECKS[case.id](facts) if case.id in CHECKS else []
         for who in sorted(facts["said"]):
+            if who == look.DMESG and is_disproved(case.id, facts):
+                continue
             clues = clues + heard(case, facts["said"][who], who)
         if clues:
             fix = FIXES[case.id](facts, clues) if case.id in FIXES else {}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 PATIENCE = "90"
 # What timeout(1) returns then; the second where it had to kill the program.
 CUT_OFF = (SILENT, 137)
+DMESG = "dmesg"
 ASK_TENSORFLOW = (
     "import tensorflow as tf; print('GPUs:', len(tf.config.list_physical_devices('GPU')))"
 )
@@ -225,7 +226,7 @@ def said(context: Context, facts: Facts, logs: Sequence[str] | None) -> dict[str
             texts[who] += "\n{0} did not answer within {1} s\n".format(who, PATIENCE)
     loaded = (facts["state"].get("nvidia_driver") or {}).get("loaded")
     if facts["gpus"] and not facts["container"] and loaded is None:
-        texts["dmesg"] = context.run(["dmesg"]).out
+        texts[DMESG] = context.run([DMESG]).out
     for path in logs or []:
         texts[path] = _tail(context, path)
     return texts
