@@ -96,6 +96,7 @@ def dkms_failed(host: Patient) -> None:
 def secure_boot(host: Patient) -> None:
     host.write("/sys/firmware/efi/efivars/SecureBoot-8be4df61", b"\x06\0\0\0\x01")
     host.remove("/sys/module/nvidia/version")
+    host.path("/sys/module/nvidia").rmdir()
 
 
 def transitional_branch(host: Patient) -> None:

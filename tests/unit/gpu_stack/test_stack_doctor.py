@@ -9,7 +9,7 @@ import doctor_slurm
 import pytest
 import served_host
 import slurm_host
-from doctor_cases import BESIDE, BROKEN, numpy_2, signed_by_conflict
+from doctor_cases import BESIDE, BROKEN, numpy_2, secure_boot, signed_by_conflict
 from doctor_patient import CUDA_LIST, CUDA_REPO, KEYRING, Patient, patient
 from gpu_stack.components.gpu_serving import doctor_look as doctor_look_of_models
 from gpu_stack.components.slurm import doctor as slurm_doctor
@@ -115,6 +115,24 @@ def test_a_case_is_named_on_a_host_that_has_it(case: str, host: Patient, device:
     assert evidence in "\n".join(findings[case]["evidence"])
     assert command in "\n".join(findings[case]["commands"])
     assert "<" not in findings[case]["cure"].replace("<branch>", "").replace("<flavour>", "")
+
+
+@pytest.mark.parametrize(
+    ("signer", "cases"),
+    [("Canonical Ltd. Kernel Module Signing", []), ("DKMS module signing key", ["secure-boot"])],
+)
+def test_a_module_that_the_kernel_trusts_is_no_trouble_under_secure_boot(
+    signer: str, cases: list[str], host: Patient
+) -> None:
+    """Canonical's signed modules are there and not loaded yet; nobody needs a key of DKMS's."""
+    secure_boot(host)
+    host.write(
+        "/proc/keys",
+        "21a87b6d I------     1 perm 1f030000     0     0 asymmetri Canonical Ltd. Kernel Module "
+        "Signing: 88f752e560a1e0737e31163a466ad7b70a850c19: X509.rsa 0a850c19 []\n",
+    )
+    host.answers["modinfo"] = Result(0, signer + "\n", "")
+    assert list(host.found()) == cases
 
 
 # The threads that people are known to have lost days to, as the project's list numbers them. (13 is

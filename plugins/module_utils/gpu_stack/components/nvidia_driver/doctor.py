@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...doctor import look
 from ...doctor.case import Case, clue, heard, run_of
 from ...type_checking import TYPE_CHECKING
+from . import signing
 from .doctor_cases import CASES
 
 if TYPE_CHECKING:
@@ -123,6 +124,10 @@ def secure_boot(facts: Facts) -> Clues:
     if seen.get("secure_boot") is not True or seen.get("module_key") or facts["loaded"]:
         return []
     if facts["found"]["container"] or not (facts["dkms"] or any(facts["modules"].values())):
+        return []
+    state = facts["found"]["state"].get("nvidia_driver") or {}
+    kernel = facts["found"]["platform"].get("kernel")
+    if (state.get("signatures") or {}).get(kernel) == signing.TRUSTED:
         return []
     evidence = "the firmware says SecureBoot=1, and no key of DKMS's is among those it trusts"
     return [clue(evidence, certificate=facts["certificate"] or "/var/lib/dkms/mok.pub")]
