@@ -197,6 +197,20 @@ def test_a_limit_that_is_not_in_force_is_reported(
     assert fault == wrong if wrong is None else wrong in fault
 
 
+@pytest.mark.parametrize(
+    ("cpus", "quota"), [(2.3, "230000"), (1.1, "110000"), (4, "400000"), (0.123456, "12345")]
+)
+def test_a_fraction_of_a_processor_is_counted_as_docker_counts_it(
+    cpus: float, quota: str, tmp_path: Path
+) -> None:
+    """docker takes the decimal number for billionths, and cuts off at a hundred-thousandth."""
+    (tmp_path / "cpu").write_text(quota + " 100000\n")
+    state = {"memory": None, "cpus": cpus, "groups": {"cpu": str(tmp_path / "cpu")}}
+    assert proof.limits(state) is None
+    (tmp_path / "cpu").write_text(str(int(quota) - 1) + " 100000\n")
+    assert proof.limits(state) == f"its processors are limited to {int(quota) - 1}, not {quota}"
+
+
 # images
 
 

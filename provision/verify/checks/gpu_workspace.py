@@ -128,7 +128,8 @@ def workspace_limits(seen: Seen) -> Verdict:
         if workspace.get("memory"):
             limits["memory"] = str(size(workspace["memory"]))
         if workspace.get("cpus"):
-            limits["cpu"] = str(int(workspace["cpus"] * 100000))
+            # docker counts whole billionths of a processor; the kernel has 100,000 parts of it.
+            limits["cpu"] = str(round(workspace["cpus"] * 1e9) // 10000)
         for key, value in limits.items():
             actual = (answer["limits"].get(key) or ["nothing"])[0]
             if actual != value:

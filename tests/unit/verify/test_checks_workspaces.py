@@ -47,6 +47,14 @@ def test_whole_processors_are_counted_as_the_kernel_does() -> None:
         assert verdicts(data)[LIMITS].result == result
 
 
+@pytest.mark.parametrize(("cpus", "there"), [(2.3, "230000"), (1.1, "110000"), (0.123456, "12345")])
+def test_a_fraction_of_a_processor_is_counted_as_docker_counts_it(cpus: float, there: str) -> None:
+    data = shared()
+    data["options"]["gpu_workspaces"][0]["cpus"] = cpus
+    data["probe"]["workspaces"]["ada"]["limits"]["cpu"] = [there, "100000"]
+    assert verdicts(data)[LIMITS].result == "passed"
+
+
 def test_without_limits_there_is_nothing_to_show() -> None:
     data = shared()
     data["options"]["gpu_workspaces"] = [{"name": "bob", "gpus": "none", "port": 8802}]

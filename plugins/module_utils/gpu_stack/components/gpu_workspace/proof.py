@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 PERSISTS = 12
 
 
+def quota(cpus: float) -> str:
+    """The microseconds of each 100 ms that docker gives `--cpus`: it counts whole billionths of a
+    processor, and cuts off what is less than a microsecond.
+    """
+    return str(round(cpus * 1e9) // 10000)
+
+
 def limits(state: State) -> str | None:
     """What is wrong with a container's limits; None where they are in force."""
     memory = state["memory"]
@@ -26,10 +33,10 @@ def limits(state: State) -> str | None:
         if limit != str(memory):
             return "its memory is limited to {0}, not {1}".format(limit or "nothing", memory)
     if state["cpus"] is not None:
-        quota = (files.text(state["groups"]["cpu"]) or "").split()
-        if not quota or quota[0] != str(int(state["cpus"] * 100000)):
+        words = (files.text(state["groups"]["cpu"]) or "").split()
+        if not words or words[0] != quota(state["cpus"]):
             return "its processors are limited to {0}, not {1}".format(
-                quota[0] if quota else "nothing", int(state["cpus"] * 100000)
+                words[0] if words else "nothing", quota(state["cpus"])
             )
     return None
 
