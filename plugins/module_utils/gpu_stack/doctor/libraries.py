@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 import struct
 
-from ..host import dpkg
+from ..host import dpkg, regular, surroundings
 from ..type_checking import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, Sequence
 
     from ..host.context import Context
 
@@ -32,9 +34,12 @@ DIRECTORIES = (
 ARCHIVE = re.compile(r"^(cudnn|cuda|NVIDIA-Linux).*\.(tgz|tar\.gz|tar\.xz|deb|run)$")
 
 DOWNLOADS = (
-    *("/root", "/root/Downloads", "/home/*", "/home/*/Downloads", "/tmp", "/var/tmp"),  # noqa: S108
+    *("/root", "/root/Downloads", "/tmp", "/var/tmp"),  # noqa: S108
     *("/opt", "/opt/nvidia/cudnn", "/usr/local/src"),
 )
+HOMES = "/home"
+# Bytes of the names that one home, or the directory of homes, may answer with.
+NAMES = 64 * 1024
 
 # Packages of a GPU stack, whoever chose them.
 STACK = re.compile(
@@ -129,13 +134,37 @@ def cudnn(context: Context) -> dict[str, str] | None:
 
 
 def pages(context: Context) -> list[str]:
-    """Archives of NVIDIA's that begin like a web page."""
-    paths = []
-    for pattern in DOWNLOADS:
-        for directory in context.glob(pattern):
-            for name in context.listdir(directory) if context.isdir(directory) else []:
-                if ARCHIVE.match(name):
-                    head = (context.read_bytes(directory + "/" + name, 512) or b"").lower()
-                    if b"<!doctype html" in head or b"<html" in head:
-                        paths.append(directory + "/" + name)
+    """Archives of NVIDIA's that begin like a web page.
+
+    Each home is read in a process that is abandoned where its server does not answer.
+    """
+    paths, silent = _pages(context, DOWNLOADS), 0
+    names = _apart(lambda: context.listdir(HOMES, surroundings.PEOPLE)) or []
+    for home in ["{0}/{1}".format(HOMES, name) for name in names]:
+        found = _apart(functools.partial(_pages, context, (home, home + "/Downloads")))
+        paths += found or []
+        silent += found is None
+        if silent == surroundings.SILENT_HOMES:
+            break
     return paths
+
+
+def _pages(context: Context, directories: Sequence[str]) -> list[str]:
+    paths = []
+    for directory in directories:
+        for name in context.listdir(directory) if context.isdir(directory) else []:
+            if ARCHIVE.match(name):
+                head = (context.read_bytes(directory + "/" + name, 512) or b"").lower()
+                if b"<!doctype html" in head or b"<html" in head:
+                    paths.append(directory + "/" + name)
+    return paths
+
+
+def _apart(read: Callable[[], list[str]]) -> list[str] | None:
+    """The names that `read()` returns in a process of its own; None where it does not answer."""
+
+    def work() -> bytes:
+        return os.fsencode("\0".join(["read", *read()]))
+
+    answer = regular.apart(work, NAMES, surroundings.PATIENCE)
+    return os.fsdecode(answer).split("\0")[1:] if answer else None
