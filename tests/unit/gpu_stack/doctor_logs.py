@@ -172,6 +172,8 @@ LOGS: dict[str, tuple[str, ...]] = {
         "E: Held packages were changed and -y was used without --allow-change-held-packages.\n",
         "E: Error, pkgProblemResolver::Resolve generated breaks, this may be caused by held "
         "packages.\n",
+    ),
+    "unmet-dependencies": (
         "E: Unmet dependencies. Try 'apt --fix-broken install' with no packages (or specify a "
         "solution).\n",
     ),

@@ -77,10 +77,19 @@ def test_what_programs_on_the_host_say_is_evidence(host: Patient) -> None:
     host.answers["python"] = Result(0, "", log)
     host.answers["apt-get"] = Result(100, "", "E: Unmet dependencies. Try ...\n")
     findings = host.found()
-    assert list(findings) == ["driver-mismatch", "held-broken", "cuda-libraries"]
+    assert list(findings) == ["driver-mismatch", "unmet-dependencies", "cuda-libraries"]
     assert findings["driver-mismatch"]["evidence"][0].startswith("nvidia-smi: Failed to initialize")
-    assert findings["held-broken"]["evidence"][0].startswith("apt-get check: E: Unmet")
+    assert findings["unmet-dependencies"]["evidence"][0].startswith("apt-get check: E: Unmet")
     assert findings["cuda-libraries"]["evidence"][0].startswith("TensorFlow: W dso_loader")
+
+
+def test_a_package_without_its_dependencies_is_no_hold(host: Patient) -> None:
+    """What `dpkg -i x.deb` leaves where x needs a package that is not there."""
+    host.installed("x", "1.0", "install ok unpacked")
+    host.answers["apt-get"] = Result(100, "", doctor_logs.LOGS["unmet-dependencies"][0])
+    findings = host.found()
+    assert list(findings) == ["unmet-dependencies", "dpkg-interrupted"]
+    assert findings["unmet-dependencies"]["commands"] == ["sudo apt-get --fix-broken install"]
 
 
 def test_a_log_on_the_host_is_read_when_it_is_named(host: Patient) -> None:

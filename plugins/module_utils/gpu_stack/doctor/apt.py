@@ -119,8 +119,17 @@ CASES = (
             r"[Yy]ou have held broken packages",
             r"Held packages were changed and -y was used",
             r"pkgProblemResolver::Resolve generated breaks",
-            r"E: Unmet dependencies\.",
         ),
+        "",
+    ),
+    Case(
+        "unmet-dependencies",
+        "an installed package lacks what it depends on, and apt refuses all other work",
+        (),
+        "let apt install what is missing; where no repository has it, apt proposes to remove the "
+        "package that needs it: read that before you agree",
+        ("sudo apt-get --fix-broken install",),
+        (r"E: Unmet dependencies\.",),
         "",
     ),
     Case(
