@@ -58,9 +58,13 @@ def present(options: Options) -> bool:
             key.install(data)
         changed = "munge" in records.unread(context)
         services.start("munge", changed)
-        former = noted
-        noted = records.note(settings=wished, host=host, key=records.digest(data))
-        written = configure(noted, parts, bring_accounting=wished["accounting"])
+        former, wish = noted, {"settings": wished, "host": host}
+        # Until slurmctld has taken them its jobs are of the former ones. The first are noted at
+        # once, so that a removal knows what a run that was cut off has written.
+        first = {} if former.get("settings") else wish
+        noted = records.note(key=records.digest(data), **first)
+        written = configure({**noted, **wish}, parts, bring_accounting=wished["accounting"])
+        noted = records.note(**wish)
         return changed or written or noted != former
 
 
@@ -194,6 +198,7 @@ def _refuse_to_end_jobs(
     noted: dict[str, Any], wished: dict[str, Any], former: Parts, parts: Parts
 ) -> bool:
     """RefusalError for what would end a job. Returns whether slurmctld was started to ask it."""
+    noted = _with_partitions_on_disk(noted)
     nodes, gone = endangered(noted, wished, former, parts)
     if not (nodes or gone):
         return False
@@ -219,6 +224,21 @@ def _refuse_to_end_jobs(
                 )
             )
     return started
+
+
+def _with_partitions_on_disk(noted: dict[str, Any]) -> dict[str, Any]:
+    """What is noted, with the partitions that slurm.conf has besides.
+
+    They may have jobs too: a run that was killed has written them, or somebody.
+    """
+    if not noted.get("settings"):
+        return noted
+    partitions = configuration.partitions(noted["settings"])
+    known = {"DEFAULT", *(entry["name"] for entry in partitions)}
+    text = Context().read(paths.SLURM_CONF) or ""
+    on_disk = re.findall(r"^PartitionName=(\S+)", text, flags=re.M)
+    more = [{"name": name} for name in on_disk if name not in known]
+    return {**noted, "settings": {**noted["settings"], "partitions": [*partitions, *more]}}
 
 
 def _start_as_before(noted: dict[str, Any], parts: Parts) -> None:
