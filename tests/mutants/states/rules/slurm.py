@@ -22,7 +22,7 @@ def clustered() -> dict[str, Any]:
     data["found"]["state"]["slurm"].update(noted={})
     data["found"]["preflight"]["slurm"] = {
         "wished": True, "faults": [], "theirs": [], "release": [20, 11], "cgroup": 1, "bus": True,
-        "removal": "", "steps": 0,
+        "controller": "", "removal": "", "steps": 0,
     }  # fmt: skip
     return data
 
@@ -65,6 +65,10 @@ def states() -> Iterator[State]:
     words = ("is configured here: /etc/slurm/slurm.conf, /etc/munge/munge.key",)
     yield State(rule, "two of its files", two, words, **here)
     yield State(rule, "there is none", {}, **here)
+    rule, former = "slurm-controller", seen + "controller"
+    words = ("of the controller head, and slurm_controller is gpu01", "take Slurm off first")
+    yield State(rule, "it is another's node", {former: "head"}, words, **here)
+    yield State(rule, "it is nobody's, or this one's", {}, **here)
     rule, release, cgroup = "slurm-release", seen + "release", seen + "cgroup"
     words = ("which Slurm this platform has is not known", "Debian 11, 12 and 13")
     yield State(rule, "nobody knows it", {release: []}, words, **here)

@@ -7,7 +7,7 @@ import os
 from ...host.context import Context
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
-from . import absent, controller, node, paths, proof, records, wishes
+from . import absent, controller, node, obstacles, paths, proof, records, wishes
 
 if TYPE_CHECKING:
     from typing import Any
@@ -30,6 +30,9 @@ def _looked(params: dict[str, Any], _dry: bool) -> dict[str, Any]:
             absent.check(context, options)
         return {"changed": False, "gone": here, "packages": [], "controls": False, "node": False}
     wishes.check(options)
+    former = obstacles.former_controller(context, records.noted(context), options)
+    if former:
+        raise RefusalError("; ".join(obstacles.moved(former, options)))
     return {
         "changed": False,
         "gone": False,

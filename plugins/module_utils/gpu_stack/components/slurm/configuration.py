@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ...type_checking import TYPE_CHECKING
 from . import hardware, node_files, paths
 
@@ -171,6 +173,12 @@ def slurmd_environment(name: str, hostname: str, controller: str) -> str:
     if name != hostname:
         options += f" -N {name}"
     return HEAD + f'SLURMD_OPTIONS="{options}"\n'
+
+
+def controller_address(text: str) -> str:
+    """The controller's address in what slurmd is started with; "" where there is none."""
+    match = re.search(r"--conf-server (\S+):\d+", text)
+    return match.group(1) if match else ""
 
 
 def slurmd_drop_in(part: dict[str, Any]) -> str:

@@ -83,7 +83,12 @@ def joined(options: Options, given: dict[str, Any]) -> bool:
     done = bool("slurmd" in records.unread(context) or part_differs or open_ones)
     stopped = not services.is_active("slurmd")
     services.start("slurmd", done)
-    records.note(key=given["digest"], part=given["part"], cluster=options["slurm_cluster"])
+    records.note(
+        key=given["digest"],
+        part=given["part"],
+        cluster=options["slurm_cluster"],
+        controller=options["slurm_controller"],
+    )
     return done or stopped
 
 

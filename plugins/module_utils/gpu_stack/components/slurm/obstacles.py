@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from ...type_checking import TYPE_CHECKING
-from . import absent, hardware, paths, records, wishes
+from . import absent, configuration, hardware, paths, records, wishes
 
 if TYPE_CHECKING:
     from typing import Any
 
     from ...host.context import Context
-    from ...shapes import Facts
+    from ...shapes import Facts, Options
 
 # The release of each distribution, as (year, month) of Slurm's.
 RELEASES = {
@@ -37,13 +37,14 @@ BUS = "/run/dbus/system_bus_socket"
 
 
 def survey(context: Context, facts: Facts) -> dict[str, Any]:
-    """{wished, faults, theirs, release, cgroup, bus, removal, steps}."""
+    """{wished, faults, theirs, controller, release, cgroup, bus, removal, steps}."""
     options, noted = context.options, records.noted(context)
     wished = wishes.is_wished(options)
     return {
         "wished": wished,
         "faults": _faults(context) if wished else [],
         "theirs": _theirs(context, noted) if wished else [],
+        "controller": former_controller(context, noted, options) if wished else "",
         "release": list(release(facts["platform"]) or []),
         "cgroup": cgroup(context),
         "bus": context.exists(BUS),
@@ -68,6 +69,33 @@ def _theirs(context: Context, noted: dict[str, Any]) -> list[str]:
         return []
     return [path for path in (paths.SLURM_CONF, paths.DBD_CONF, "/etc/slurm-llnl/slurm.conf")
             if context.lstat(path) is not None]  # fmt: skip
+
+
+def former_controller(context: Context, noted: dict[str, Any], options: Options) -> str:
+    """The controller that this host is of, its name or its address; "" where it may be another's.
+
+    A controller may get another name in the inventory, or another address.
+    """
+    place, name = wishes.host(options), options["slurm_controller"]
+    if not place["controller_address"] or (noted.get("settings") and wishes.controls(options)):
+        return ""
+    by_name = noted.get("controller") or (noted.get("settings") or {}).get("controller")
+    text = context.read(paths.SLURMD_ENVIRONMENT) or ""
+    by_address = configuration.controller_address(text)
+    if name == by_name or place["controller_address"] == by_address:
+        return ""
+    return by_name or by_address
+
+
+def moved(former: str, options: Options) -> tuple[str, str]:
+    """(why a host of this controller can't be given to the one that is wished for, what to do)."""
+    name = options["slurm_controller"]
+    return (
+        f"this host is of the controller {former}, and slurm_controller is {name}: jobs here would "
+        f"end, for {name} does not know them",
+        "leave slurm_controller as it was, take Slurm off first (slurm_state: absent, and run), "
+        "then change it",
+    )
 
 
 def release(platform: dict[str, Any]) -> tuple[int, int] | None:

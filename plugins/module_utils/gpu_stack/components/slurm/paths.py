@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # This program's own; root's alone, for the cluster's key is in it.
 PLACE = "/etc/provision-slurm"
-# What a run made: {cluster, settings, part, key, brought, unread, ...}.
+# What a run made: {cluster, controller, settings, part, key, brought, unread, ...}.
 NOTED = PLACE + "/slurm.json"
 # The key that munge had here before, where munge was somebody's.
 FORMER_KEY = PLACE + "/munge.key.former"

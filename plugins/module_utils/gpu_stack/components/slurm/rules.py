@@ -47,6 +47,11 @@ def slurm_theirs(facts: Facts, _changes: Changes, _options: Options, _row: Row) 
     ]
 
 
+def slurm_controller(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
+    former = _seen(facts).get("controller")
+    return [obstacles.moved(former, options)] if former else []
+
+
 def slurm_release(facts: Facts, _changes: Changes, _options: Options, _row: Row) -> Reasons:
     seen = _seen(facts)
     if not seen.get("wished"):
@@ -182,6 +187,7 @@ RULES = (
         stops={
             "slurm-options": slurm_options,
             "slurm-theirs": slurm_theirs,
+            "slurm-controller": slurm_controller,
             "slurm-release": slurm_release,
             "slurm-jobs": slurm_jobs,
             "slurm-gpus": slurm_gpus,
