@@ -21,6 +21,7 @@ SETTINGS = {
 }  # fmt: skip
 OPTIONS = {
     **{f"slurm_{word}": SETTINGS[word] for word in SETTINGS}, "slurm_accounting": True,
+    "slurm_compute": True,
     "slurm_host": {"name": "gpu01", "address": "10.0.0.1", "controller_address": "10.0.0.1"},
 }  # fmt: skip
 HOST = {"hostname": "ctl", "address": "10.0.0.1"}
@@ -37,6 +38,7 @@ PLACES = (
     "CGROUP_CONF",
     "DBD_CONF",
     "SLURMD_DROP_IN",
+    "SLURMD_ENVIRONMENT",
     "MUNGE_KEY",
 )
 

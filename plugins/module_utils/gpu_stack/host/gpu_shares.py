@@ -60,10 +60,14 @@ def chosen(gpus: Sequence[dict[str, str]], value: Any) -> list[dict[str, str]]:
     return list(gpus[max(0, len(gpus) - value) :])
 
 
-def promised(options: dict[str, Any]) -> Any:
-    """The host's slurm_gpus; 0 where no job of Slurm's runs on it."""
+def promised(options: dict[str, Any], computes: bool = False) -> Any:
+    """The host's slurm_gpus; 0 where no job of Slurm's runs on it.
+
+    computes: whether jobs run on it though the options say otherwise.
+    """
     present = options.get("slurm_state", "absent") == "present"
-    return options.get("slurm_gpus", ALL) if present and options.get("slurm_compute", True) else 0
+    jobs = computes or options.get("slurm_compute", True)
+    return options.get("slurm_gpus", ALL) if present and jobs else 0
 
 
 def clash(value: Any, people: Sequence[dict[str, Any]], count: int = 0) -> str | None:

@@ -224,6 +224,8 @@ def room_states() -> Iterator[State]:
     yield State(rule, "Slurm gives it out", {theirs: [0]}, words, **nodes)
     idle = {theirs: [0], "options/slurm_compute": False}
     yield State(rule, "no job of Slurm's runs here", idle, **nodes)
+    stays = {**idle, "found/state/slurm/leaves": ["gpu01"]}
+    yield State(rule, "this run leaves it a node of Slurm's", stays, words, **nodes)
     yield State(rule, "Slurm's own is not there", {theirs: [9]}, **nodes)
     uuid = "GPU-11111111-2222-3333-4444-555555555555"
     yield State(rule, "a model names it by UUID", {gpus: [uuid]}, **HERE)

@@ -19,7 +19,7 @@ def clustered() -> dict[str, Any]:
     data = machine()
     data["options"] |= {"slurm_state": "present", "slurm_cluster": "gpu", "slurm_compute": True}
     data["options"] |= {"slurm_controller": "gpu01"}
-    data["found"]["state"]["slurm"].update(noted={})
+    data["found"]["state"]["slurm"].update(noted={}, leaves=[])
     data["found"]["preflight"]["slurm"] = {
         "wished": True, "faults": [], "theirs": [], "release": [20, 11], "cgroup": 1, "bus": True,
         "controller": "", "removal": "", "steps": 0,
@@ -90,6 +90,10 @@ def states() -> Iterator[State]:
     told = "job 7 of ada on gpu01: run again when they have ended"
     yield State(rule, "ada has a job", {removal: told}, ("Slurm can't go", told), **away)
     yield State(rule, "nobody has one", {}, **away)
+    words = ("this host can't stop being a node: job 7 of ada",)
+    idle = {"options/slurm_compute": False}
+    yield State(rule, "a node goes under a job", {**idle, removal: told}, words, **here)
+    yield State(rule, "a node goes", idle, **here)
     gone = {seen + "release": [], cgroup: 0}
     yield State("slurm-release", "it goes, whatever it is", gone, **away)
     grows = {"base": growing, "only": ("slurm",)}

@@ -35,7 +35,7 @@ def shared() -> dict[str, Any]:
     data = gpu_workspace.shared()
     data["options"] |= {"slurm_state": "present", "slurm_compute": True, "slurm_gpus": 0}
     data["options"]["slurm_cluster"] = "gpu"
-    data["found"]["state"]["slurm"]["noted"] = {}
+    data["found"]["state"]["slurm"].update(noted={}, leaves=[])
     return data
 
 
@@ -101,6 +101,10 @@ def _of_gpus() -> Iterator[made.State]:
     words = ("slurm_gpus is 3, and this host has 2 GPUs",)
     yield made.State(rule, "more than there are", {share: 3}, words, **here)
     yield made.State(rule, "Slurm gives out none", {share: 0}, **here)
+    idle = {share: "all", "options/slurm_compute": False}
+    yield made.State(rule, "no job runs there", idle, **here)
+    words, leaves = ("Slurm gives out all GPUs", "the tag slurm"), "found/state/slurm/leaves"
+    yield made.State(rule, "this run leaves it a node", {**idle, leaves: ["gpu01"]}, words, **here)
     absent = {share: "all", "options/slurm_state": "absent"}
     yield made.State(rule, "it is no node", absent, **here)
     rule, here = "slurm-gpus", {"base": clustered, "only": ("slurm",)}

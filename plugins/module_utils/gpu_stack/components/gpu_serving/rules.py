@@ -6,7 +6,7 @@ from ...change import is_touched
 from ...host import gpu_shares
 from ...rules import rules_of, some
 from ...type_checking import TYPE_CHECKING
-from .. import gpu_serving, gpu_workspace
+from .. import gpu_serving, gpu_workspace, slurm
 from ..gpu_workspace.program import people_list, traits
 from ..nvidia_container_toolkit.rules import docker_silent
 from . import entries, saved_model, wished
@@ -199,7 +199,8 @@ def serving_gpu(facts: Facts, changes: Changes, options: Options, _row: Row) -> 
     takers = people_list.takers_of(list(models.values()))
     everybody = [_by_index(taker) for taker in people + takers]
     try:
-        of_slurm = gpu_shares.of_slurm(gpu_shares.promised(options), count)
+        value = gpu_shares.promised(options, slurm.still_computes(facts, changes))
+        of_slurm = gpu_shares.of_slurm(value, count)
     except ValueError:
         of_slurm = []  # Slurm's own rule says it
     hint = (

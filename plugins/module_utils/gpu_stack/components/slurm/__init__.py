@@ -47,6 +47,12 @@ def differ(_stack: Stack, state: State, options: Options) -> Changes:
     return [change(NAME, *words) for words in current.differences(state, options)]
 
 
+def still_computes(facts: Facts, changes: Changes) -> bool:
+    """Whether a host stays a node that is to run no jobs any more: these changes leave it one."""
+    state = facts["state"].get(NAME) or {}
+    return bool(state.get("leaves")) and not is_touched(changes, NAME)
+
+
 def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
     """The preflight's `slurm`: what stands in the way, where something of it changes.
 

@@ -1,4 +1,7 @@
-"""Takes Slurm off a host that no job runs on. Logs, the state of jobs and the database stay."""
+"""Takes Slurm, or a node alone, off a host that no job runs on.
+
+Logs, the state of jobs and the database stay.
+"""
 
 from __future__ import annotations
 
@@ -44,15 +47,31 @@ def why_not(context: Context, noted: dict[str, Any], options: Options) -> str:
     controls, steps = bool(noted.get("settings")), at_work(context)
     if not steps and not (records.parts(context) if controls else name):
         return ""
-    active_jobs, unknown = jobs.at_work(context.run, "" if controls else name)
-    if active_jobs:
-        return AGAIN.format(jobs.words(active_jobs))
-    if steps:
-        return AGAIN.format(f"{steps} job steps ({unknown or 'see scontrol listpids'})")
+    at_work_here, unknown = _jobs_at_work(context, "" if controls else name, steps)
+    if at_work_here:
+        return at_work_here
     # One that is in the inventory is asked itself before it forgets this host.
     if unknown and not controls and not wishes.has_controller(options):
         return SILENT.format(unknown.rstrip(".")) if _gets_jobs(context, name) else ""
     return ""
+
+
+def why_no_node_goes(context: Context, names: set[str]) -> str:
+    """Why a controller that is these nodes can't stop being one now; "" where it can.
+
+    What slurmctld does not say here, it is asked before its configuration changes.
+    """
+    return _jobs_at_work(context, ",".join(sorted(names)), at_work(context))[0] if names else ""
+
+
+def _jobs_at_work(context: Context, name: str, steps: int) -> tuple[str, str]:
+    """(the jobs on a node, or in the cluster, in words; why slurmctld does not say any)."""
+    active_jobs, unknown = jobs.at_work(context.run, name)
+    if active_jobs:
+        return AGAIN.format(jobs.words(active_jobs)), unknown
+    if steps:
+        return AGAIN.format(f"{steps} job steps ({unknown or 'see scontrol listpids'})"), unknown
+    return "", unknown
 
 
 def _gets_jobs(context: Context, name: str) -> bool:
@@ -84,22 +103,41 @@ def remove(options: Options) -> dict[str, Any]:
     for unit in UNITS:
         if context.exists(f"/usr/sbin/{unit}"):
             run_program(["systemctl", "disable", "--now", unit], 120)
-    ours = [paths.SLURMD_DROP_IN]
     if noted.get("settings"):
-        ours += [*paths.HANDED_OUT, paths.DBD_CONF]
+        _unlink(context, noted, [*paths.HANDED_OUT, paths.DBD_CONF])
+    _unlink_node(context, noted)
+    if key.restore():
+        services.start("munge", True)
+    installed = [name for name in noted.get("brought") or [] if name in _installed()]
+    return {"packages": installed}
+
+
+def remove_node(context: Context, noted: dict[str, Any]) -> None:
+    """Stops slurmd, and takes what made this host a node; the controller has forgotten it."""
+    if context.exists(paths.PROGRAMS["slurmd"]):
+        services.systemctl("disable", "--now", "slurmd")
+    _unlink_node(context, noted)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(paths.SLURMD_ENVIRONMENT)
+    records.have_read("slurmd")
+    records.note(part=None)
+
+
+def _unlink_node(context: Context, noted: dict[str, Any]) -> None:
+    _unlink(context, noted, [paths.SLURMD_DROP_IN])
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(paths.SLURMD_DROP_IN))
+    node_files.remove(context)
+    services.systemctl("daemon-reload")
+
+
+def _unlink(context: Context, noted: dict[str, Any], ours: list[str]) -> None:
+    """Removes these files; what somebody has written into one is kept beside it."""
     written = {**_unnoted_digests(noted), **records.written(context)}
     for path in ours:
         records.save_edit(context, path, written.get(path))
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-    with contextlib.suppress(OSError):
-        os.rmdir(os.path.dirname(paths.SLURMD_DROP_IN))
-    node_files.remove(context)
-    services.systemctl("daemon-reload")
-    if key.restore():
-        services.start("munge", True)
-    installed = [name for name in noted.get("brought") or [] if name in _installed()]
-    return {"packages": installed}
 
 
 def _unnoted_digests(noted: dict[str, Any]) -> dict[str, str | None]:

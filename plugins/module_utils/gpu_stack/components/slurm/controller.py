@@ -14,11 +14,13 @@ from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import (
+    absent,
     accounting,
     configuration,
     hardware,
     jobs,
     key,
+    node,
     obstacles,
     paths,
     records,
@@ -50,9 +52,14 @@ def present(options: Options) -> bool:
     }
     with records.alone():
         noted = records.noted(context)
-        parts = records.parts(context)
-        _refuse_to_rename(noted, wished, parts)
-        _refuse_to_end_jobs(noted, {"settings": wished, "host": host}, parts, parts)
+        former_parts = records.parts(context)
+        leaving = node.leaving(context, noted, options)
+        parts = [part for part in former_parts if part["name"] not in leaving]
+        _refuse_to_rename(noted, wished, former_parts)
+        _refuse_to_end_jobs(noted, {"settings": wished, "host": host}, former_parts, parts)
+        at_work_here = absent.why_no_node_goes(context, leaving)
+        if at_work_here:
+            raise RefusalError(at_work_here)
         data = key.kept()
         if not key.is_right(context, records.digest(data)):
             key.install(data)
@@ -63,9 +70,11 @@ def present(options: Options) -> bool:
         # once, so that a removal knows what a run that was cut off has written.
         first = {} if former.get("settings") else wish
         noted = records.note(key=records.digest(data), **first)
-        written = configure({**noted, **wish}, parts, bring_accounting=wished["accounting"])
+        written = _configure_of({**noted, **wish}, former_parts, parts, wished["accounting"])
         noted = records.note(**wish)
-        return changed or written or noted != former
+        if leaving:
+            absent.remove_node(context, noted)
+        return changed or written or bool(leaving) or noted != former
 
 
 def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
@@ -92,13 +101,7 @@ def admitted(name: str, given: Parts, certificate: str) -> dict[str, Any]:
         parts += [_kept(named.get(part["name"]), part) for part in taken]
         parts.sort(key=lambda part: str(part["name"]))
         started = _refuse_to_end_jobs(noted, noted, former, parts)
-        _keep(former, parts)
-        try:
-            written = configure(noted, parts)
-        except RefusalError:
-            # Else the next run would ask slurmctld of nodes that it does not know.
-            _keep(parts, former)
-            raise
+        written = _configure_of(noted, former, parts)
         return {
             "changed": started or written,
             "part": next(part for part in parts if part["name"] == name),
@@ -137,6 +140,21 @@ def _taken(name: str, given: Parts, former: Parts) -> list[dict[str, Any]]:
     if name not in [part["name"] for part in taken]:
         raise RefusalError(f"{name} can't be a node: it has not said what it has")
     return taken
+
+
+def _configure_of(
+    noted: dict[str, Any], former: Parts, parts: Parts, bring_accounting: bool = False
+) -> bool:
+    """configure() with these parts in place of the former ones, which are kept where it fails.
+
+    Else the next run would ask slurmctld of nodes that it does not know.
+    """
+    _keep(former, parts)
+    try:
+        return configure(noted, parts, bring_accounting)
+    except RefusalError:
+        _keep(parts, former)
+        raise
 
 
 def _keep(before: Parts, after: Parts) -> None:

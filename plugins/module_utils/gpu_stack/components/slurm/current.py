@@ -47,6 +47,7 @@ def look(context: Context, wished: bool) -> dict[str, Any]:
         disabled=[unit for unit in units if context.lstat(f"{WANTS}/{unit}.service") is None],
         part=part,
         open=_open_to_jobs(context, part),
+        leaves=sorted(node.leaving(context, noted, options)),
         programs=node_files.look(context) if computes else None,
         said=None,
     )  # fmt: skip
@@ -111,6 +112,8 @@ def differences(state: State, options: Options) -> list[tuple[str, Any, Any, str
         return [*changes, (item, None, "as wished", "wished for, and missing")]
     if controls:
         changes += _of_settings(item, noted, options)
+    changes += [("node " + name, "here", None, "slurm_compute is false")
+                for name in state.get("leaves") or []]  # fmt: skip
     changes += [(path, old, "as written", "Slurm needs it") for path, old in state["files"].items()]
     if not state["key"]:
         changes.append(("munge.key", "another", "the cluster's", "nobody trusts this host"))

@@ -10,6 +10,7 @@ from ...host.refusal import RefusalError
 from ...type_checking import TYPE_CHECKING
 from . import configuration, hardware, key, paths, records, services, wishes
 from .program import jobs_devices
+from .program import node as program_node
 
 if TYPE_CHECKING:
     from typing import Any
@@ -41,6 +42,17 @@ def part(context: Context, options: Options) -> dict[str, Any]:
     if closed:
         host_part["closed"] = closed
     return host_part
+
+
+def leaving(context: Context, noted: dict[str, Any], options: Options) -> set[str]:
+    """The names by which a controller is a node still, on which no jobs are to run any more."""
+    if wishes.computes(options):
+        return set()
+    own = wishes.host(options)["name"]
+    mine = {own, (noted.get("part") or {}).get("name")}
+    known = {part["name"] for part in records.parts(context) if part["name"] in mine}
+    here = noted.get("part") or context.lstat(program_node.SETTINGS) is not None
+    return known or ({own} if here else set())
 
 
 def files(context: Context, options: Options, own_part: dict[str, Any]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...type_checking import TYPE_CHECKING
-from . import absent, configuration, hardware, paths, records, wishes
+from . import absent, configuration, hardware, node, paths, records, wishes
 
 if TYPE_CHECKING:
     from typing import Any
@@ -48,7 +48,11 @@ def survey(context: Context, facts: Facts) -> dict[str, Any]:
         "release": list(release(facts["platform"]) or []),
         "cgroup": cgroup(context),
         "bus": context.exists(BUS),
-        "removal": "" if wished else absent.why_not(context, noted, options),
+        "removal": (
+            absent.why_no_node_goes(context, node.leaving(context, noted, options))
+            if wished
+            else absent.why_not(context, noted, options)
+        ),
         "steps": absent.at_work(context),
     }
 

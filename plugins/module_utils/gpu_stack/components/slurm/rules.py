@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ...host.context import Context
     from ...shapes import Changes, Facts, Options, Reasons, Row
 
+LEAVE = "slurm_compute: false frees them when a run takes the node away: run with the tag slurm too"
+
 
 def _seen(facts: Facts) -> dict[str, Any]:
     """What the survey found; {} where Slurm is not concerned."""
@@ -103,7 +105,12 @@ def slurm_release(facts: Facts, _changes: Changes, _options: Options, _row: Row)
 def slurm_jobs(facts: Facts, changes: Changes, _options: Options, _row: Row) -> Reasons:
     seen = _seen(facts)
     if seen.get("removal"):
-        return [("Slurm can't go from this host: " + seen["removal"], "`squeue` shows all")]
+        what = (
+            "this host can't stop being a node"
+            if seen["wished"]
+            else "Slurm can't go from this host"
+        )
+        return [(what + ": " + seen["removal"], "`squeue` shows all")]
     packages = [
         entry["item"]
         for entry in changes
@@ -124,21 +131,24 @@ def slurm_jobs(facts: Facts, changes: Changes, _options: Options, _row: Row) -> 
 
 def slurm_gpus(facts: Facts, changes: Changes, options: Options, _row: Row) -> Reasons:
     models = people_list.takers_of(list(of_models.models(options).values()))
-    promised_twice = _promised_twice(facts, options, [*_people(options), *models])
+    value = share.promised(options)
+    promised_twice = _promised_twice(facts, value, [*_people(options), *models])
     return promised_twice or _held_by_others(facts, changes, options)
 
 
-def workspace_slurm(facts: Facts, _changes: Changes, options: Options, _row: Row) -> Reasons:
-    return _promised_twice(facts, options, _people(options))
+def workspace_slurm(facts: Facts, changes: Changes, options: Options, _row: Row) -> Reasons:
+    stays = slurm.still_computes(facts, changes)
+    reasons = _promised_twice(facts, share.promised(options, stays), _people(options))
+    return [(why, LEAVE if stays else hint) for why, hint in reasons]
 
 
 def _people(options: Options) -> list[dict[str, Any]]:
     return list(gpu_workspace.wished_people(options).values())
 
 
-def _promised_twice(facts: Facts, options: Options, takers: list[dict[str, Any]]) -> Reasons:
+def _promised_twice(facts: Facts, value: Any, takers: list[dict[str, Any]]) -> Reasons:
     # As the inventory's own rule, with the number of GPUs that the host really has.
-    value, count = share.promised(options), len(facts["gpus"])
+    count = len(facts["gpus"])
     try:
         share.of_slurm(value, count)
         why = share.clash(value, takers, count)
