@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import recorded_life as recorded
-from gpu_stack.components import nvidia_driver
+from gpu_stack.components import nvidia_driver, slurm
 from gpu_stack.components.nvidia_driver import rules as driver_rules
 from gpu_stack.components.slurm import drain, jobs_first, node_files, shipped
 from gpu_stack.components.slurm.program import node
@@ -185,7 +185,7 @@ def survey(host: Host, *changes: dict[str, Any], **facts: Any) -> dict[str, Any]
         "state": {"nvidia_driver": {}},
     }
     found["preflight"].update(nvidia_driver.survey(host.context, found, list(changes)))
-    return jobs_first.survey(host.context, found).get("slurm_drain") or {}
+    return slurm.survey(host.context, found, list(changes)).get("slurm_drain") or {}
 
 
 def test_a_change_of_the_driver_waits_for_jobs(host: Host) -> None:
@@ -215,6 +215,14 @@ def test_the_next_run_resumes_though_it_changes_nothing_of_the_driver(host: Host
     assert survey(host)["drain"] == {"needed": False, "resume": True, "reason": ""}
 
 
+def test_a_node_is_not_taken_back_with_a_driver_that_this_run_leaves_as_it_is(host: Host) -> None:
+    """A run was killed as it changed the driver; without its tag the driver is not proven."""
+    host.bring("drained", reason="x")
+    assert survey(host, {**DRIVER, "selected": False})["drain"]["resume"] is False
+    assert survey(host, {**DRIVER, "component": "cuda", "selected": False})["drain"]["resume"]
+    assert survey(host, DRIVER)["drain"]["resume"]
+
+
 def test_slurms_silence_stops_a_change_of_the_driver(tmp_path: Path) -> None:
     seen = survey(Host(tmp_path, recorded.SILENT), DRIVER)
     facts = {"preflight": {"slurm_drain": seen}}
@@ -237,7 +245,7 @@ def test_a_process_of_no_job_is_still_in_the_way() -> None:
 
 
 def test_a_host_without_slurm_is_not_asked(tmp_path: Path) -> None:
-    assert jobs_first.survey(Context(root=str(tmp_path)), {"preflight": {}}) == {}
+    assert slurm.survey(Context(root=str(tmp_path)), {"preflight": {}}, []) == {}
 
 
 def test_a_plan_says_it_to_the_playbook() -> None:

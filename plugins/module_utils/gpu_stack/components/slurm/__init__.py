@@ -60,7 +60,7 @@ def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
     """
     from . import jobs_first
 
-    surveyed = jobs_first.survey(context, facts)
+    surveyed = jobs_first.survey(context, facts, changes)
     if is_touched(changes, NAME):
         from . import obstacles
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PATIENCE = 3600
 
 
-def survey(context: Context, facts: Facts) -> dict[str, Any]:
+def survey(context: Context, facts: Facts, changes: Changes) -> dict[str, Any]:
     """The preflight's `slurm_drain`: {node, drain, jobs, silent, pids} of a node; {} elsewhere.
 
     drain: {needed, resume, reason}. jobs: in words. silent: why Slurm does not answer. pids: {pid:
@@ -26,7 +26,11 @@ def survey(context: Context, facts: Facts) -> dict[str, Any]:
         return {}
     # By the driver's own survey, before this one.
     why = facts["preflight"].get("disturbs") or ""
-    resume = drain.noted(context) is not None
+    # A run that was killed may have drained it for what this one leaves as it is, and unproven.
+    left_out = any(
+        entry["component"] == "nvidia_driver" and not entry["selected"] for entry in changes
+    )
+    resume = drain.noted(context) is not None and not left_out
     seen: dict[str, Any] = {
         "node": name,
         "drain": {"needed": bool(why), "resume": bool(why) or resume, "reason": why},
