@@ -22,6 +22,10 @@ GATES = (
     "End | Stop where a host of an earlier batch is not proven",
     "Preflight | Refuse a canary that would prove nothing",
 )
+ACCEPT_GATES = (
+    "End | Stop where nobody asks for it",
+    "End | Leave a host alone that is not to be asked",
+)
 FLEET = ["n1", "n2", "n3", "n4", "n5", "n6"]
 
 
@@ -29,19 +33,20 @@ FLEET = ["n1", "n2", "n3", "n4", "n5", "n6"]
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A playbook of the gates, a task that fails where it is told to, and a note of who came by."""
     root = tmp_path_factory.mktemp("rolling")
-    stack = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))[1]
-    tasks = {task["name"]: task for task in stack["tasks"]}
-    kept = ("name", "hosts", "strategy", "serial", "gather_facts", "vars")
-    play = {key: stack[key] for key in kept}
-    play["tasks"] = [
-        *(tasks[name] for name in GATES),
+    site = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))
+    play = with_gates(site[1], GATES)
+    play["tasks"] += [
         {
             "name": "End | No wish",
             "ansible.builtin.meta": "end_host",
             "when": "gpu_stack is not defined",
         },
         # No modules: Ansible would pack and start one for each host and step.
-        {"name": "note", "ansible.builtin.raw": "echo {{ inventory_hostname }} >> {{ trail }}"},
+        {
+            "name": "note",
+            "ansible.builtin.raw": "echo {{ inventory_hostname }} >> {{ trail }}",
+            "register": "gpu_plan",
+        },
         {
             "name": "proof",
             "ansible.builtin.fail": {"msg": "not proven"},
@@ -49,7 +54,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         },
         {"name": "done", "ansible.builtin.raw": "echo +{{ inventory_hostname }} >> {{ trail }}"},
     ]  # fmt: skip
-    (root / "site.yml").write_text(yaml.safe_dump([play], sort_keys=False), "utf-8")
+    (root / "site.yml").write_text(yaml.safe_dump([play, site[3]], sort_keys=False), "utf-8")
+    accept = yaml.safe_load((ROOT / "playbooks" / "accept.yml").read_text("utf-8"))[0]
+    play = with_gates(accept, ACCEPT_GATES)
+    ask = "echo ask:{{ inventory_hostname }} >> {{ trail }}"
+    play["tasks"] += [{"name": "ask", "ansible.builtin.raw": ask}]
+    (root / "accept.yml").write_text(yaml.safe_dump([play], sort_keys=False), "utf-8")
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory = {
         "all": {
@@ -70,19 +80,33 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def run(tree: Path, *arguments: str, **extra: Any) -> tuple[int, list[str], dict[str, Any], str]:
-    """(exit code, the trail, the report, what was said)."""
+def with_gates(stack: dict[str, Any], gates: tuple[str, ...]) -> dict[str, Any]:
+    """The play with its own keywords, and of its tasks these."""
+    tasks = {task["name"]: task for task in stack["tasks"]}
+    kept = ("name", "hosts", "strategy", "serial", "gather_facts", "vars")
+    play = {key: stack[key] for key in kept if key in stack}
+    return {**play, "tasks": [tasks[name] for name in gates]}
+
+
+def called(tree: Path, playbook: str, *arguments: str, **extra: Any) -> tuple[int, list[str], str]:
+    """(exit code, the trail, what was said)."""
     trail = tree / "trail"
     trail.unlink(missing_ok=True)
     done = subprocess.run(
-        [find_program(), "-i", "hosts.yml", "site.yml", "--forks", "1",
+        [find_program(), "-i", "hosts.yml", playbook, "--forks", "1",
          "-e", json.dumps({"trail": str(trail)} | extra), *arguments],
         cwd=tree, env={**os.environ, "ANSIBLE_NOCOLOR": "1"}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     steps = trail.read_text("utf-8").split() if trail.exists() else []
+    return done.returncode, steps, done.stdout
+
+
+def run(tree: Path, *arguments: str, **extra: Any) -> tuple[int, list[str], dict[str, Any], str]:
+    """(exit code, the trail, the report, what was said)."""
+    code, steps, output = called(tree, "site.yml", *arguments, **extra)
     report = json.loads((tree / "report" / "latest" / "report.json").read_text("utf-8"))
-    return done.returncode, steps, report, done.stdout
+    return code, steps, report, output
 
 
 def test_without_a_word_all_hosts_are_one_batch_and_a_bad_one_stops_no_other(tree: Path) -> None:
@@ -118,6 +142,19 @@ def test_a_batch_that_has_begun_is_brought_to_its_end(tree: Path) -> None:
     # web1 has no wish; it is a batch of its own that nothing happens to.
     assert steps == ["n1", "n2", "n3", "+n2", "+n3"]
     assert report["not_begun"]["hosts"] == ["n4", "n5", "n6"]
+
+
+def test_no_gpu_of_a_host_that_was_not_begun_is_asked(tree: Path) -> None:
+    """It is not even connected to, and the report still says that it was not begun."""
+    code, steps, report, _ = run(tree, gpu_serial=[1, 3, 2], bad="n1", gpu_accept="quick")
+    assert code == 2
+    assert steps == ["n1", "n2", "n3", "+n2", "+n3", "ask:n2", "ask:n3"]
+    assert report["not_begun"]["hosts"] == ["n4", "n5", "n6"]
+
+
+def test_an_acceptance_alone_asks_every_host_that_has_a_wish(tree: Path) -> None:
+    _, steps, _ = called(tree, "accept.yml")
+    assert steps == [f"ask:{name}" for name in FLEET]
 
 
 def test_a_canary_and_batches_of_a_size(tree: Path) -> None:
