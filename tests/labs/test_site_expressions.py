@@ -52,6 +52,9 @@ LOCK: dict[str, Any] = {
         }
     }
 }
+VERIFY = yaml.safe_load((ROOT / "roles/verify/tasks/main.yml").read_text("utf-8"))
+NO_TESTINFRA = "Verify | Refuse to go on without testinfra where a proof is needed"
+MISSING = {"__verify_tools": {"rc": 1}}
 # (task, variables, words of its message; none where it must let pass)
 CASES: list[tuple[str, dict[str, Any], str]] = [
     (
@@ -69,13 +72,23 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         {"gpu_left": {**LEFT, "changes": LEFT["changes"][1:]}},
         "",
     ),
+    # The checks are wanted and can't be had.
+    (NO_TESTINFRA, {**MISSING, "__gpu_rolling": False}, ""),
+    (NO_TESTINFRA, MISSING, ""),
+    (NO_TESTINFRA, {**MISSING, "gpu_verify": "always"}, "No proof without testinfra"),
+    (
+        NO_TESTINFRA,
+        {**MISSING, "__gpu_rolling": True},
+        "this batch is not proven, so none begins after it. Run again",
+    ),
+    (NO_TESTINFRA, {"__verify_tools": {"rc": 0}, "__gpu_rolling": True}, ""),
 ]
 
 
 @pytest.fixture(scope="module")
 def messages(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What each case's task said, "" where it let pass; all in one run of Ansible."""
-    tasks = {task["name"]: task for task in tasks_of(STACK)}
+    tasks = {task["name"]: task for task in [*tasks_of(STACK), *VERIFY]}
     given = {"gpu_plan": PLAN, "gpu_left": LEFT, "gpu_lock": LOCK}
     steps: list[dict[str, Any]] = []
     for number, (name, variables, _) in enumerate(CASES):
