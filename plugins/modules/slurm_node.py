@@ -13,7 +13,7 @@ options:
   state:
     description:
       - C(judged) drains the node where I(verdict) is C(failed). For another verdict it takes the
-        node back where an acceptance had drained it.
+        node back where an acceptance of this I(level) or a lower one had drained it.
       - C(drained) keeps new jobs off, for I(reason), and says which are there. The drain is noted
         on the host.
       - C(left) says which jobs are there, and changes nothing.
@@ -26,6 +26,13 @@ options:
     description: The acceptance's verdict on the host.
     type: str
     default: ""
+  level:
+    description:
+      - The level of that acceptance. It is put into the reason, and the node is taken back only by
+        a verdict C(ok) or C(degraded) of this level or a higher one.
+    type: str
+    choices: [quick, normal, long]
+    default: quick
   reason:
     description: Why, as people read it in C(sinfo -R).
     type: str
@@ -75,11 +82,16 @@ from ansible_collections.provision.gpu.plugins.module_utils.arguments import (
     TEXT,
     one_of,
 )
+from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.acceptance.levels import (
+    LEVELS,
+    QUICK,
+)
 from ansible_collections.provision.gpu.plugins.module_utils.gpu_stack.components.slurm import drain
 
 ARGUMENTS = {
     "state": one_of("judged", "drained", "left", "resumed", "installed"),
     "verdict": TEXT,
+    "level": one_of(*LEVELS, default=QUICK),
     "reason": TEXT,
     "part": MAPPING,
     # No secret: pages of text, which nobody wants in the journal and in every result.

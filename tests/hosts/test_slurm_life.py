@@ -97,7 +97,9 @@ def test_a_host_whose_acceptance_fails_is_drained_and_comes_back(node: Cluster) 
     assert code == 5, output
     assert "gpu01: Slurm: drained" in output
     kind, reason = state(node)
-    assert (kind, reason.startswith("provision: acceptance: GPU 1 ")) == ("drained", True), reason
+    assert (kind, reason.startswith("provision: acceptance: quick: GPU 1 ")) == ("drained", True), (
+        reason
+    )
     cure(node)
     # The quick check takes back its own drains alone.
     assert node.root(HOST, "/usr/local/sbin/gpu-slurm-health").strip() == "well"

@@ -20,9 +20,10 @@ TOLD = "told.json"
 TELLS = """\
 import json
 from ansible.module_utils.basic import AnsibleModule
-module = AnsibleModule({{"state": {{}}, "verdict": {{}}, "reason": {{}}}}, supports_check_mode=True)
+NAMES = ("state", "verdict", "level", "reason")
+module = AnsibleModule({{name: {{}} for name in NAMES}}, supports_check_mode=True)
 with open({path!r}, "w") as file:
-    json.dump([module.params[name] for name in ("state", "verdict", "reason")], file)
+    json.dump([module.params[name] for name in NAMES], file)
 module.exit_json(changed=True, node="gpu01", jobs=[], said="drained")
 """
 LOCAL = {

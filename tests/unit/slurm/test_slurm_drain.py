@@ -48,7 +48,7 @@ class Host:
         return Result(0, "", "")
 
     def bring(self, state: str, check_mode: bool = False, **params: Any) -> dict[str, Any]:
-        given = {"state": state, "verdict": "", "reason": "", **params}
+        given = {"state": state, "verdict": "", "reason": "", "level": "quick", **params}
         return drain.bring(self.context, given, check_mode)
 
     @property
@@ -67,7 +67,7 @@ def host(tmp_path: Path) -> Host:
 def test_a_failed_host_is_drained_with_the_reason(host: Host) -> None:
     seen = host.bring("judged", verdict="failed", reason="GPU 1: failed: Xid 79; next: reboot")
     assert (seen["changed"], seen["said"]) == (True, "drained")
-    why = "reason=provision: acceptance: GPU 1: failed: Xid 79; next: reboot"
+    why = "reason=provision: acceptance: quick: GPU 1: failed: Xid 79; next: reboot"
     assert host.updates == [["state=drain", why]]
 
 
@@ -76,6 +76,52 @@ def test_a_host_that_is_no_longer_failed_comes_back(tmp_path: Path, verdict: str
     host = Host(tmp_path, recorded.OURS)
     assert host.bring("judged", verdict=verdict)["said"] == "taken back"
     assert host.updates == [["state=undrain"]]
+
+
+def drained_at(level: str) -> str:
+    """What Slurm shows of a node that an acceptance of this level has drained."""
+    return recorded.OURS.replace("acceptance: GPU 1 has", f"acceptance: {level}: GPU 1 has")
+
+
+@pytest.mark.parametrize(
+    ("by", "level", "verdict", "back"),
+    [
+        ("normal", "quick", "ok", False),
+        ("long", "normal", "ok", False),
+        ("normal", "normal", "ok", True),
+        ("normal", "long", "degraded", True),
+        ("quick", "quick", "ok", True),
+        ("normal", "normal", "not applicable", False),
+    ],
+)
+def test_an_acceptance_that_asks_less_does_not_take_a_node_back(
+    tmp_path: Path, by: str, level: str, verdict: str, back: bool
+) -> None:
+    """Wrong results are not seen by one that computes nothing."""
+    host = Host(tmp_path, drained_at(by))
+    seen = host.bring("judged", verdict=verdict, level=level)
+    assert seen["changed"] is back
+    assert seen["said"] == ("taken back" if back else (
+        f"stays drained until an acceptance of the level {by} finds it well: "
+        f"provision: acceptance: {by}: GPU 1 has Xid 79"
+    ))  # fmt: skip
+
+
+def test_a_reason_says_which_acceptance_drained(host: Host) -> None:
+    host.bring("judged", verdict="failed", level="normal", reason="GPU 1: failed: wrong results")
+    why = "reason=provision: acceptance: normal: GPU 1: failed: wrong results"
+    assert host.updates == [["state=drain", why]]
+
+
+def test_an_acceptance_that_asks_less_does_not_replace_the_reason(tmp_path: Path) -> None:
+    """Else the next one of its level would take the node back."""
+    host = Host(tmp_path, drained_at("normal"))
+    seen = host.bring("judged", verdict="failed", level="quick", reason="GPU 0: failed: lost")
+    assert (seen["changed"], host.updates) == (False, [])
+    assert seen["said"].startswith("drained already by root: provision: acceptance: normal: GPU 1")
+    host.bring("judged", verdict="failed", level="long", reason="GPU 0: failed: lost")
+    why = "reason=provision: acceptance: long: GPU 0: failed: lost"
+    assert host.updates == [["state=drain", why]]
 
 
 def test_an_administrators_drain_stays_whatever_the_verdict(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import functools
 import json
 import time
 
-from ...acceptance.findings import FAILED
+from ...acceptance.findings import DEGRADED, FAILED, OK
+from ...acceptance.levels import LEVELS
 from ...host import managed_files, mapping
 from ...host.context import Context, run_program
 from ...host.refusal import RefusalError
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 NOTE = node.RUNS
 JUDGED, DRAINED, LEFT, RESUMED = "judged", "drained", "left", "resumed"
 INSTALLED = "installed"
+# The verdicts by which an acceptance has looked, and found nothing that a job must be kept from.
+FOUND_WELL = (OK, DEGRADED)
 SHOWN = 5
 
 
@@ -92,14 +95,25 @@ def _note(context: Context, content: dict[str, Any] | None) -> None:
 
 
 def _judge(context: Context, name: str, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Drains the node for the verdict `failed`; for any other lifts an acceptance's drain."""
+    """Drains the node for the verdict `failed`; for any other lifts an acceptance's drain.
+
+    What an acceptance has found is neither lifted nor replaced by one that asks less.
+    """
     call = asker(context.run)
     failed = params["verdict"] == FAILED
+    seen = node.look(name, call)
     if check_mode:
-        seen = node.look(name, call)
         return {"changed": seen["drained"] != failed, "jobs": [], "said": ""}
+    level, by = params["level"], _level(seen)
+    if by is not None and (
+        LEVELS.index(level) < LEVELS.index(by) or not (failed or params["verdict"] in FOUND_WELL)
+    ):
+        wanted = f"stays drained until an acceptance of the level {by} finds it well: "
+        message = _already(seen) if failed else wanted + seen["reason"]
+        return {"changed": False, "jobs": [], "said": message}
     if failed:
-        done = node.drain(name, words.ACCEPTANCE, params["reason"] or "failed", call)
+        text = "{0}: {1}".format(level, params["reason"] or "failed")
+        done = node.drain(name, words.ACCEPTANCE, text, call)
         message = "drained" if done["done"] else _already(done["seen"])
     else:
         done = node.lift(name, words.ACCEPTANCE, call=call)
@@ -107,6 +121,17 @@ def _judge(context: Context, name: str, params: dict[str, Any], check_mode: bool
         if not message and done["seen"]["drained"]:
             message = _already(done["seen"])
     return {"changed": done["done"], "jobs": [], "said": message}
+
+
+def _level(seen: dict[str, Any]) -> str | None:
+    """The level of the acceptance that has drained the node; None where none has.
+
+    None also for a drain by an earlier version, whose reason has no level.
+    """
+    if seen["kind"] != words.ACCEPTANCE:
+        return None
+    level = seen["reason"][len(words.reason(words.ACCEPTANCE, "")) :].partition(":")[0]
+    return level if level in LEVELS else None
 
 
 def _already(seen: dict[str, Any]) -> str:
