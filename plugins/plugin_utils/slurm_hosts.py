@@ -45,6 +45,11 @@ def place(templar: Any, task_vars: Mapping[str, Any], options: Mapping[str, Any]
     address_there = wish(its, "slurm_address") or plain(its.get("ansible_host")) or controller
     host["controller_address"] = str(address_there)
     faults = _of_controller(controller, its, options)
+    if not options.get("slurm_compute", True):
+        faults.append(
+            f"slurm_compute is false here, and only {controller}, the controller, can be without "
+            "jobs; expected slurm_state: absent for a host outside the cluster"
+        )
     return {**host, "faults": faults + _unreachable(name, address)}
 
 

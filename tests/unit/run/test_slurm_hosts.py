@@ -83,6 +83,14 @@ def test_what_can_not_be_is_said(changed: dict[str, Any], expected: str) -> None
     assert expected in place("gpu02", **changed)["faults"][0]
 
 
+def test_a_node_without_jobs_is_no_part_of_a_cluster() -> None:
+    """It became a node, while its GPUs counted as nobody's."""
+    faults = place("gpu02", slurm_compute=False)["faults"]
+    assert len(faults) == 1
+    assert faults[0].startswith("slurm_compute is false here, and only gpu01, the controller, ")
+    assert place("gpu01", slurm_compute=False)["faults"] == []
+
+
 def test_a_partition_of_a_node_that_is_none_is_said() -> None:
     """slurmctld would end with it."""
     wished = [{"name": "short", "nodes": ["gpu01", "gpu02", "gpu09"]}]
