@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from cudnn_archives import CUDA, HEADER, LIBRARY, NAME, VERSION, nvidia, pack
-from gpu_stack.components.cudnn import versions
+from gpu_stack.components.cudnn import bring, layout, versions
 from gpu_stack.components.cudnn.layout import Version
 from gpu_stack.host.context import Context
+
+NO_SOURCES = bring.Sources("", "", to_come=False, urls=[], proxy="", ca_bundle="")
 
 
 class Host:
@@ -76,6 +78,28 @@ def test_nothing_is_kept_of_what_is_gone_or_has_another_mode(host: Host) -> None
     (host.tree / "empty").mkdir()
     assert host.again() == []
     assert sorted(os.listdir(host.root)) == [NAME]
+
+
+def test_files_of_a_version_that_goes_are_kept_where_somebody_changed_or_added_them(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bring, "JOB", str(tmp_path / "job"))
+    monkeypatch.setattr(layout, "TREES", str(tmp_path / "cuda-*"))
+    (host.tree / "include/cudnn_version.h").write_text("mine")
+    (host.tree / "samples").mkdir()
+    (host.tree / "samples/mine.c").write_text("int x;\n")
+    newer = host.archive.with_name("newer.tgz")
+    digest = pack(newer, nvidia(header=HEADER.replace(b"MINOR 1", b"MINOR 2")))
+    version = Version(str(host.root), "8.2.0.53", CUDA, digest)
+    versions.put(Context(), version, str(newer))
+    manner = bring.Manner(reinstall=False, keep_old=False, links=None)
+    done = bring.present(Context(), version, NO_SOURCES, manner, check_mode=False)
+    assert done["removed"] == [NAME]
+    (kept,) = done["backup"]
+    assert kept.startswith(f"{host.tree}.backup-")
+    assert below(kept) == ["include/cudnn_version.h", "samples/mine.c"]
+    assert not host.tree.exists()
+    assert bring.present(Context(), version, NO_SOURCES, manner, check_mode=False)["backup"] == []
 
 
 def test_what_can_not_be_kept_is_not_replaced(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

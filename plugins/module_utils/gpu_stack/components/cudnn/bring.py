@@ -226,7 +226,7 @@ def _settle(
     links = _links(context, version, manner, installed["names"], check_mode)
     removed = [] if manner.keep_old else installed["others"]
     if removed and not check_mode:
-        versions.prune(context, version)
+        result["backup"] += versions.prune(context, version)
     result["removed"] += removed
     result["changed"] |= bool(opened or removed or links)
 

@@ -303,15 +303,19 @@ def _is_ours(context: Context, current: str) -> bool:
 
 
 def prune(context: Context, version: layout.Version) -> list[str]:
-    """Remove the other versions that this role installed; returns their names.
+    """Remove the other versions that this role installed; returns the directories of what was kept.
 
-    A refusal where a process uses one of them: it may open a library of that version yet.
+    That is what somebody changed in them or added to them. A refusal where a process uses one of
+    them: it may open a library of that version yet.
     """
-    removed = layout.others(context, version.root, version.name)
-    code_users.refuse(context, [f"{version.root}/{name}" for name in removed])
-    for name in removed:
-        shutil.rmtree(os.path.join(version.root, name))
-    return removed
+    names = layout.others(context, version.root, version.name)
+    trees = [f"{version.root}/{name}" for name in names]
+    code_users.refuse(context, trees)
+    kept = []
+    for tree in trees:
+        kept += keep_edits(context, tree)
+        shutil.rmtree(tree)
+    return kept
 
 
 def removable(context: Context, root: str) -> list[str]:
