@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from gpu_stack.components import cudnn
 from gpu_stack.components.cudnn import layout, tree
 from gpu_stack.host.context import Context
 
@@ -28,10 +30,12 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def settle(root: Path, directory: str | None = None, *, doing: bool = True) -> list[str]:
+def settle(
+    root: Path, directory: str | None = None, *, doing: bool = True, into: str = TREE
+) -> list[str]:
     """The version of that directory in CUDA's tree; without one none in any tree."""
-    to = f"{root}{TREE}" if directory else None
-    links = layout.tree_links(directory, NAMES[directory], to) if directory else {}
+    to = f"{root}{into}" if directory else None
+    links = layout.tree_links(HERE, directory, NAMES[directory], to) if directory else {}
     changed: list[str] = tree.settle(HERE, to, links, doing)
     return changed
 
@@ -77,6 +81,53 @@ def test_the_versioned_layout_takes_the_links_away(root: Path) -> None:
     assert there(root) == {}
     assert not (root / TREE[1:] / ".provision-cudnn").exists()
     assert settle(root, doing=False) == []
+
+
+def seen(root: Path, into: str) -> tuple[dict[str, str], list[str]]:
+    """What the look finds to do for the links in this tree: those to make, and those to remove."""
+    version, _dash, cuda = OLD.rpartition("/")[2].partition("-cuda")
+    row = {"version": version, "cuda": cuda}
+    files = {name: {"link": "x"} for name in NAMES[OLD]}
+    place = root / OLD[1:]
+    place.mkdir(parents=True, exist_ok=True)
+    manifest = {"format": layout.MANIFEST_FORMAT, "files": files}
+    (place / layout.MANIFEST).write_text(json.dumps(manifest))
+    options = {
+        "cudnn_root": str(place.parent), "cudnn_layout": "cuda", "cudnn_tree": f"{root}{into}",
+    }  # fmt: skip
+    state = cudnn.look(Context(row={"cudnn": row}, options=options))
+    return state["links"], state["links_left"]
+
+
+@pytest.mark.parametrize("into", ["/usr/local/cuda", "/usr/local/cuda-11", TREE])
+def test_a_tree_that_several_names_lead_to_is_one_tree(
+    root: Path, monkeypatch: pytest.MonkeyPatch, into: str
+) -> None:
+    (root / "usr/local/cuda-11").symlink_to("cuda-11.2")
+    (root / "usr/local/cuda").symlink_to("cuda-11")
+    monkeypatch.setitem(NAMES, ours := f"{root}{OLD}", NAMES[OLD])
+    assert settle(root, ours, into=into)
+    links = there(root)
+    assert len(links) == 3
+    assert settle(root, ours, doing=False, into=into) == []
+    assert settle(root, ours, into=into) == []
+    assert there(root) == links
+    assert seen(root, into) == ({}, [])
+    assert settle(root)
+    assert there(root) == {}
+
+
+def test_links_recorded_under_another_name_of_the_tree_are_those_of_the_tree(root: Path) -> None:
+    settle(root, OLD)
+    links = there(root)
+    record = root / TREE[1:] / ".provision-cudnn"
+    record.write_text(record.read_text().replace("/cuda-11.2/", "/cuda/"))
+    (root / "usr/local/cuda").symlink_to("cuda-11.2")
+    assert settle(root, OLD, into="/usr/local/cuda") == []
+    assert there(root) == links
+    (root / "usr/local/cuda").unlink()
+    settle(root)
+    assert there(root) == {}
 
 
 def test_a_copy_by_hand_is_kept_beside(root: Path) -> None:

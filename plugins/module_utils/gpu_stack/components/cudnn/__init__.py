@@ -41,10 +41,10 @@ def _links(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """({path: target} of the links to have, {path: target} of existing links to remove)."""
     tree = tree_of(row, context.options)
-    links = {} if tree is None else layout.tree_links(top, names, tree)
+    links = {} if tree is None else layout.tree_links(context, top, names, tree)
     obsolete = {}
-    for path in context.glob(f"{layout.TREES}/{layout.TREE_RECORD}"):
-        for link, target in layout.recorded(context, path).items():
+    for linked in layout.linked_trees(context):
+        for link, target in layout.recorded(context, linked).items():
             if link not in links and context.readlink(link) == target:
                 obsolete[link] = target
     return links, obsolete

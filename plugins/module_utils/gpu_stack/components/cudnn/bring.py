@@ -242,5 +242,5 @@ def _links(
             " CUDA. Install them first, name their tree in cudnn_tree, or leave cudnn_layout at"
             " versioned."
         )
-    links = {} if to is None else layout.tree_links(version.tree, names, to)
+    links = {} if to is None else layout.tree_links(context, version.tree, names, to)
     return tree.settle(context, to, links, doing=not check_mode)

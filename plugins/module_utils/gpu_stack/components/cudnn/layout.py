@@ -152,12 +152,13 @@ def tree_of(layout: str | None, tree: str | None, cuda: str) -> str | None:
     return tree or f"/usr/local/cuda-{cuda}"
 
 
-def tree_links(directory: str, names: Iterable[str], tree: str) -> dict[str, str]:
+def tree_links(context: Context, directory: str, names: Iterable[str], tree: str) -> dict[str, str]:
     """{path in CUDA's tree: its target}: the version's files under the names tutorials copy them.
 
-    names: the files of the version's `directory`.
+    names: the files of the version's `directory`. The paths are in the tree's real directory.
     """
     links = {}
+    tree = context.resolve(tree) or tree
     for name in names:
         place, _slash, base = name.rpartition("/")
         if place == "include" and base.startswith("cudnn"):
@@ -167,6 +168,16 @@ def tree_links(directory: str, names: Iterable[str], tree: str) -> dict[str, str
     return links
 
 
-def recorded(context: Context, record: str) -> dict[str, str]:
-    """{path: target} that a record names; {} where it can't be read."""
-    return mapping.of(context.read(record)) or {}
+def linked_trees(context: Context) -> list[str]:
+    """The real directories of CUDA's trees that have a record of links, sorted."""
+    # One tree has several names: NVIDIA's packages make cuda-11 a link to cuda-11.2.
+    records = context.glob(f"{TREES}/{TREE_RECORD}")
+    trees = {context.resolve(record[: -len(TREE_RECORD) - 1]) for record in records}
+    return sorted(tree for tree in trees if tree is not None)
+
+
+def recorded(context: Context, tree: str) -> dict[str, str]:
+    """{path: target} that a tree's record names; {} where it can't be read."""
+    links = mapping.of(context.read(f"{tree}/{TREE_RECORD}")) or {}
+    # The record may name the tree by a link that leads, or led, to it.
+    return {"/".join([tree, *path.split("/")[-2:]]): links[path] for path in links}

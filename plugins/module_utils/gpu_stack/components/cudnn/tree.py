@@ -22,21 +22,22 @@ if TYPE_CHECKING:
 def settle(context: Context, tree: str | None, links: dict[str, str], doing: bool) -> list[str]:
     """Brings the links in all CUDA trees to `links` in `tree`; returns the paths that differed.
 
-    links: {path: target}. tree: None for no links in any tree. Without `doing` nothing is changed.
+    links: as of layout.tree_links. tree: None for no links in any tree. Without `doing` nothing is
+    changed.
     """
     changed = []
-    for record in context.glob(f"{layout.TREES}/{layout.TREE_RECORD}"):
-        cuda_tree = os.path.dirname(record)
-        if cuda_tree != tree:
-            changed += _settle(context, cuda_tree, {}, doing)
-    if tree is not None:
-        changed += _settle(context, tree, links, doing)
+    real = None if tree is None else context.resolve(tree) or tree
+    for other in layout.linked_trees(context):
+        if other != real:
+            changed += _settle(context, other, {}, doing)
+    if real is not None:
+        changed += _settle(context, real, links, doing)
     return changed
 
 
 def _settle(context: Context, tree: str, links: dict[str, str], doing: bool) -> list[str]:
     record = f"{tree}/{layout.TREE_RECORD}"
-    before = layout.recorded(context, record)
+    before = layout.recorded(context, tree)
     changed = [path for path in sorted(links) if context.readlink(path) != links[path]]
     obsolete = [
         path
