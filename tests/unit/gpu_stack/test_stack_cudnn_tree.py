@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from gpu_stack.components import cudnn
-from gpu_stack.components.cudnn import layout, tree
+from gpu_stack.components.cudnn import bring, layout, tree
 from gpu_stack.host.context import Context
 
 HERE = Context()
@@ -128,6 +128,19 @@ def test_links_recorded_under_another_name_of_the_tree_are_those_of_the_tree(roo
     (root / "usr/local/cuda").unlink()
     settle(root)
     assert there(root) == {}
+
+
+def test_links_go_with_the_versions_that_they_lead_to(root: Path) -> None:
+    version = layout.Version(f"{root}/opt/nvidia/cudnn", "8.1.0.77", "11.2", "")
+    settle(root, OLD)
+    would = bring.absent(HERE, version, check_mode=True)
+    assert (would["changed"], would["msg"]) == (True, "Would remove cuDNN's links from CUDA's tree")
+    assert len(there(root)) == 3
+    assert bring.absent(HERE, version)["changed"] is True
+    assert there(root) == {}
+    assert not (root / TREE[1:] / ".provision-cudnn").exists()
+    assert bring.absent(HERE, version, check_mode=True)["changed"] is False
+    assert bring.absent(HERE, version)["changed"] is False
 
 
 def test_a_copy_by_hand_is_kept_beside(root: Path) -> None:

@@ -211,6 +211,21 @@ def test_nvidias_trees_and_what_was_written_for_them_are_ours_by_their_marks(hos
     assert not any("11.8" in item for item, _ in seen)
 
 
+def test_the_links_of_cudnn_in_cudas_tree_are_ours_by_their_record(host: Host) -> None:
+    tree = "/usr/local/cuda-11.2"
+    links = {
+        f"{tree}/{name}": f"{CUDNN}/{name}" for name in ("include/cudnn.h", "lib64/libcudnn.so.8")
+    }
+    host.link(f"{tree}/lib64/libcudnn.so.8", f"{CUDNN}/lib64/libcudnn.so.8")
+    host.write(f"{tree}/include/cudnn.h", "a copy by hand")
+    host.write(f"{tree}/.provision-cudnn", json.dumps(links))
+    seen = removal.look(Context(root=str(host.root)), "cudnn", None)
+    assert [item for item, _ in seen if item.startswith(tree)] == [
+        f"{tree}/.provision-cudnn",
+        f"{tree}/lib64/libcudnn.so.8",
+    ]
+
+
 # what forbids it
 
 

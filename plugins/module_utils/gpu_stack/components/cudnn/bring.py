@@ -120,17 +120,23 @@ def present(
 
 
 def absent(context: Context, version: layout.Version, check_mode: bool = False) -> dict[str, Any]:
-    """Removes the versions that were unpacked here; keeps files that were changed since."""
+    """Removes the versions that were unpacked here; keeps files that were changed since.
+
+    The links to them in CUDA's trees go first: none leads nowhere after an interruption.
+    """
     library = _library(version, versions.look(context, version))
+    links = tree.settle(context, None, {}, doing=not check_mode)
     if check_mode:
         removed = versions.removable(context, version.root)
         result = {"changed": bool(removed), "removed": removed, "kept": []}
         if removed:
             words = "Would remove the versions of cuDNN that this role unpacked below"
             result["msg"] = f"{words} {version.root}"
+        elif links:
+            result["msg"] = "Would remove cuDNN's links from CUDA's tree"
     else:
         result = versions.remove(context, version.root)
-    return dict(result, library=library)
+    return dict(result, library=library, changed=result["changed"] or bool(links))
 
 
 def _library(version: layout.Version, installed: dict[str, Any]) -> str:

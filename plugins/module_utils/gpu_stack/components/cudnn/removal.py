@@ -6,6 +6,7 @@ from ...host import owned_directories
 from ...host.owned_files import owned
 from ...type_checking import TYPE_CHECKING
 from .. import cudnn
+from . import tree
 
 if TYPE_CHECKING:
     from typing import Any, Sequence
@@ -17,9 +18,11 @@ FILES = owned(cudnn.LOADER_FILE)
 
 
 def remains(context: Context, _packages: Sequence[str]) -> list[list[Any]]:
-    """The trees that the role unpacked."""
+    """The trees that the role unpacked, and the links to them in CUDA's trees."""
     root = cudnn.root_of(context.options)
-    return owned_directories.marked(context, root, cudnn.layout.MANIFEST)
+    links = tree.settle(context, None, {}, doing=False)
+    unpacked = owned_directories.marked(context, root, cudnn.layout.MANIFEST)
+    return unpacked + [[path, "present"] for path in links]
 
 
 def root(context: Context) -> str:
