@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from gpu_stack.components import cudnn
@@ -83,8 +84,16 @@ def test_the_versioned_layout_takes_the_links_away(root: Path) -> None:
     assert settle(root, doing=False) == []
 
 
-def seen(root: Path, into: str) -> tuple[dict[str, str], list[str]]:
-    """What the look finds to do for the links in this tree: those to make, and those to remove."""
+class Seen(NamedTuple):
+    """What the look finds to do for the links in a tree."""
+
+    links: dict[str, str]
+    left: list[str]
+    rivals: list[str]
+
+
+def seen(root: Path, into: str) -> Seen:
+    """What the look finds in this tree where OLD's links are wished."""
     version, _dash, cuda = OLD.rpartition("/")[2].partition("-cuda")
     row = {"version": version, "cuda": cuda}
     files = {name: {"link": "x"} for name in NAMES[OLD]}
@@ -96,7 +105,7 @@ def seen(root: Path, into: str) -> tuple[dict[str, str], list[str]]:
         "cudnn_root": str(place.parent), "cudnn_layout": "cuda", "cudnn_tree": f"{root}{into}",
     }  # fmt: skip
     state = cudnn.look(Context(row={"cudnn": row}, options=options))
-    return state["links"], state["links_left"]
+    return Seen(state["links"], state["links_left"], state["rivals"])
 
 
 @pytest.mark.parametrize("into", ["/usr/local/cuda", "/usr/local/cuda-11", TREE])
@@ -112,7 +121,7 @@ def test_a_tree_that_several_names_lead_to_is_one_tree(
     assert settle(root, ours, doing=False, into=into) == []
     assert settle(root, ours, into=into) == []
     assert there(root) == links
-    assert seen(root, into) == ({}, [])
+    assert seen(root, into) == ({}, [], [])
     assert settle(root)
     assert there(root) == {}
 
@@ -143,15 +152,71 @@ def test_links_go_with_the_versions_that_they_lead_to(root: Path) -> None:
     assert bring.absent(HERE, version)["changed"] is False
 
 
-def test_a_copy_by_hand_is_kept_beside(root: Path) -> None:
-    place = root / TREE[1:] / "include" / "cudnn.h"
+def test_a_copy_by_hand_is_kept_where_no_loader_looks(root: Path) -> None:
+    top = root / TREE[1:]
     for text in ("one", "two"):
-        place.unlink(missing_ok=True)
-        place.write_text(text)
+        for name in ("include/cudnn.h", "lib64/libcudnn.so.8.x"):
+            (top / name).unlink(missing_ok=True)
+            (top / name).write_text(text)
         assert settle(root, OLD)
-    assert place.readlink() == Path(OLD + "/include/cudnn.h")
-    assert place.with_name("cudnn.h.provision-saved").read_text() == "one"
-    assert place.with_name("cudnn.h.provision-saved.2").read_text() == "two"
+    assert there(root)["include/cudnn.h"] == OLD + "/include/cudnn.h"
+    assert sorted(path.name for path in (top / "lib64").iterdir()) == [
+        "libcudnn.so.8", "libcudnn.so.8.x",
+    ]  # fmt: skip
+    for kept, text in ((".provision-saved", "one"), (".provision-saved.2", "two")):
+        assert (top / kept / "include/cudnn.h").read_text() == text
+        assert (top / kept / "lib64/libcudnn.so.8.x").read_text() == text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["libcudnn.so.8.2.4", "libcudnn.so.8.1.0.provision-saved", "libcudnn.so.provision-saved.2"],
+)
+@pytest.mark.parametrize("linked", [False, True])
+def test_another_cudnn_that_the_loader_would_take_is_set_aside(
+    root: Path, name: str, linked: bool
+) -> None:
+    settle(root, OLD)
+    path = root / TREE[1:] / "lib64" / name
+    if linked:
+        (root / "theirs").write_text("theirs")
+        path.symlink_to(root / "theirs")
+    else:
+        path.write_text("theirs")
+    assert seen(root, TREE).rivals == [str(path)]
+    assert settle(root, OLD, doing=False) == [str(path)]
+    assert settle(root, OLD) == [str(path)]
+    assert not path.is_symlink()
+    assert not path.exists()
+    assert (root / TREE[1:] / ".provision-saved/lib64" / name).read_text() == "theirs"
+    assert seen(root, TREE).rivals == []
+    assert settle(root, OLD) == []
+
+
+def test_what_is_not_taken_for_this_cudnn_stays_in_cudas_tree(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(NAMES, ours := f"{root}{OLD}", NAMES[OLD])
+    library = Path(ours, "lib64/libcudnn.so.8.x")
+    library.parent.mkdir(parents=True)
+    library.write_text("ours")
+    settle(root, ours)
+    place = root / TREE[1:] / "lib64"
+    (place / "libcudnn.so.7.6.5").write_text("another soname")
+    (place / "libcudnn_static.a").write_text("no library of the loader's")
+    (place / "libcudart.so.8").write_text("CUDA's")
+    (place / "libcudnn.so.8.1").symlink_to("libcudnn.so.8.x")  # as ldconfig makes links
+    (place / "libcudnn.so.8.d").mkdir()
+    before = sorted(path.name for path in place.iterdir())
+    assert settle(root, ours) == []
+    assert sorted(path.name for path in place.iterdir()) == before
+
+
+def test_without_links_nothing_is_set_aside(root: Path) -> None:
+    path = root / TREE[1:] / "lib64/libcudnn.so.8.2.4"
+    path.write_text("theirs")
+    assert settle(root) == []
+    assert path.read_text() == "theirs"
 
 
 def test_what_somebody_put_in_a_links_place_is_not_removed(root: Path) -> None:
@@ -168,11 +233,11 @@ def test_a_run_that_was_cut_off_is_finished_by_the_next(
 ) -> None:
     put, calls = tree.put, []
 
-    def failing(path: str, target: str) -> None:
+    def failing(top: str, path: str, target: str) -> None:
         calls.append(path)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        put(path, target)
+        put(top, path, target)
 
     monkeypatch.setattr(tree, "put", failing)
     with pytest.raises(KeyboardInterrupt):

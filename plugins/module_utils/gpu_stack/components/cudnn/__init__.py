@@ -38,8 +38,8 @@ def tree_of(row: Row, options: Options) -> str | None:
 
 def _links(
     context: Context, row: Row, top: str, names: list[str]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """({path: target} of the links to have, {path: target} of existing links to remove)."""
+) -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """({path: target} of the links to have, {path: target} of existing links to remove, rivals)."""
     tree = tree_of(row, context.options)
     links = {} if tree is None else layout.tree_links(context, top, names, tree)
     obsolete = {}
@@ -47,7 +47,9 @@ def _links(
         for link, target in layout.recorded(context, linked).items():
             if link not in links and context.readlink(link) == target:
                 obsolete[link] = target
-    return links, obsolete
+    real = None if tree is None else context.resolve(tree)
+    rivals = [] if real is None else layout.rivals(context, real, links)
+    return links, obsolete, [path for path in rivals if path not in obsolete]
 
 
 def look(context: Context) -> dict[str, Any]:
@@ -71,12 +73,13 @@ def look(context: Context) -> dict[str, Any]:
     path = context.loader.get(soname) if soname else None
     header = header_version(context.read(root + "/current/include/cudnn_version.h"))
     keeps_old = context.options.get("cudnn_keep_old", True)
-    links, obsolete = _links(context, row, top, names) if top else ({}, {})
+    links, obsolete, rivals = _links(context, row, top, names) if top else ({}, {}, [])
     return {
         "links": {
             link: context.readlink(link) for link in links if context.readlink(link) != links[link]
         },
         "links_left": sorted(obsolete),
+        "rivals": rivals,
         "version": header,
         "current": context.readlink(root + "/current"),
         "manifest": manifest,
@@ -120,7 +123,7 @@ def _file_change(
 
 
 def _link_changes(row: Row, state: State, root: str) -> Changes:
-    """Changes for links in CUDA's tree: missing ones, and obsolete ones."""
+    """Changes for links in CUDA's tree: missing and obsolete ones, and files that outdo them."""
     to = f"link into {root}/{directory(row)}"
     changes = [
         change(NAME, path, target, to, "cudnn_layout is cuda")
@@ -128,6 +131,9 @@ def _link_changes(row: Row, state: State, root: str) -> Changes:
     ]
     for path in state.get("links_left") or []:
         changes.append(change(NAME, path, "link", None, "it is of another version or layout"))
+    reason = "the loader would take it before the link"
+    for path in state.get("rivals") or []:
+        changes.append(change(NAME, path, "another cuDNN", "set aside", reason))
     return changes
 
 

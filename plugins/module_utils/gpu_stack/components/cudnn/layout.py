@@ -181,3 +181,30 @@ def recorded(context: Context, tree: str) -> dict[str, str]:
     links = mapping.of(context.read(f"{tree}/{TREE_RECORD}")) or {}
     # The record may name the tree by a link that leads, or led, to it.
     return {"/".join([tree, *path.split("/")[-2:]]): links[path] for path in links}
+
+
+def rivals(context: Context, tree: str, links: dict[str, str]) -> list[str]:
+    """Paths in a tree's lib64 that ldconfig would take for the libraries of `links`, sorted.
+
+    It goes by the soname in the file, whatever the file's name is, and points our link to the one
+    whose name is the highest.
+    """
+    ours = {context.resolve(target) for target in links.values()}
+    sonames = {_major(path) for path in links if path.startswith(f"{tree}/lib64/")}
+    found = []
+    for name in context.listdir(f"{tree}/lib64") if sonames else []:
+        path = f"{tree}/lib64/{name}"
+        if path in links or not re.match(r"libcudnn.*\.so", name):
+            continue
+        if _major(name) is not None and _major(name) not in sonames:
+            continue
+        real = context.resolve(path)
+        if real is not None and real not in ours and not context.isdir(real):
+            found.append(path)
+    return found
+
+
+def _major(path: str) -> str | None:
+    """The 8 of libcudnn.so.8.1.0; None of libcudnn.so."""
+    match = re.search(r"\.so\.(\d+)", path.rpartition("/")[2])
+    return None if match is None else match.group(1)

@@ -1,15 +1,17 @@
 """cuDNN's headers and libraries under their names in CUDA's tree, as tutorials copy them there.
 
 Links to the version's own directory instead of copies: switching versions leaves nothing behind,
-and the 1.5 GB are on the disk once. A foreign file in a link's place is kept as
-NAME.provision-saved. TREE/.provision-cudnn records the links, and is written before them, so that
-an interrupted run leaves no unrecorded link.
+and the 1.5 GB are on the disk once. A foreign file in a link's place, and one that the loader
+would take before a link, is kept in TREE/.provision-saved, which no loader reads.
+TREE/.provision-cudnn records the links, and is written before them, so that an interrupted run
+leaves no unrecorded link.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 
 from ...host.kept_names import free_name
 from ...type_checking import TYPE_CHECKING
@@ -44,33 +46,44 @@ def _settle(context: Context, tree: str, links: dict[str, str], doing: bool) -> 
         for path in sorted(before)
         if path not in links and context.readlink(path) == before[path]
     ]
+    rivals = [path for path in layout.rivals(context, tree, links) if path not in obsolete]
     if before != links:
         changed.append(record)
-    if not doing or not changed + obsolete:
-        return changed + obsolete
+    if not doing or not changed + obsolete + rivals:
+        return changed + obsolete + rivals
     if links:
         _write(record, dict(before, **links))
     for path in obsolete:
         os.unlink(path)
+    for path in rivals:
+        _set_aside(tree, path)
     for path in changed:
         if path == record:
             continue
         if path in before and context.readlink(path) == before[path]:
             os.unlink(path)
-        put(path, links[path])
+        put(tree, path, links[path])
     if links:
         _write(record, links)
     else:
         os.unlink(record)
-    return changed + obsolete
+    return changed + obsolete + rivals
 
 
-def put(path: str, target: str) -> None:
-    """Creates a link at `path`; an existing file is kept under another name."""
+def put(tree: str, path: str, target: str) -> None:
+    """Creates a link at `path` in the tree; an existing file is set aside."""
     if os.path.lexists(path):
-        os.rename(path, free_name(path))
+        _set_aside(tree, path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     os.symlink(target, path)
+
+
+def _set_aside(tree: str, path: str) -> None:
+    """Moves a file to the tree's .provision-saved, or to a numbered one where its name is taken."""
+    name = path[len(tree) :]
+    kept = free_name(f"{tree}/", lambda directory: os.path.lexists(directory + name)) + name
+    os.makedirs(os.path.dirname(kept), exist_ok=True)
+    shutil.move(path, kept)
 
 
 def _write(record: str, links: dict[str, str]) -> None:
