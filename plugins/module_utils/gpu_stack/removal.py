@@ -48,7 +48,7 @@ def ledger(context: Context, row: Any, record: dict[str, Any] | None) -> dict[st
     """{component: {"ours": [names], "theirs": {name: version}}} of the components with packages.
 
     `record`: the receipt, or the mark of an unfinished run. Whose a package is, is decided before
-    the first run touches the component, and kept until it is taken away.
+    the first run that installs it, and kept until the component is taken away.
     """
     recorded = (record or {}).get("packages") or {}
     result = {}
@@ -59,16 +59,28 @@ def ledger(context: Context, row: Any, record: dict[str, Any] | None) -> dict[st
         entry = recorded.get(name)
         if entry is None and not names:
             continue
-        if entry is None:
-            # A receipt without a ledger is from before there was one: the run was ours.
-            touched = ((record or {}).get("after") or {}).get(name) is not None
-            present = () if touched else sorted(set(names) & set(context.packages))
-            installed = {package: context.packages[package]["version"] for package in present}
-            entry = {"ours": [], "theirs": installed}
-        theirs = dict(entry.get("theirs") or {})
-        ours = (set(entry.get("ours") or ()) | set(names)) - set(theirs)
+        theirs = dict((entry or {}).get("theirs") or {})
+        ours = set((entry or {}).get("ours") or ())
+        for package in sorted(_new_to(component, part, context, record) - ours):
+            if package in context.packages:
+                theirs.setdefault(package, context.packages[package]["version"])
+        ours = (ours | set(names)) - set(theirs)
         result[name] = {"ours": sorted(ours), "theirs": theirs}
     return result
+
+
+def _new_to(component: Any, part: Any, context: Context, record: Any) -> set[str]:
+    """The packages that no run can have installed unless the ledger has them as ours."""
+    record = record or {}
+    if not part:
+        return set()
+    if component.NAME in (record.get("packages") or {}):
+        # What comes with the named ones is known by its name only once it is there.
+        named = getattr(component, "named_packages", component.packages)
+        return set(named(part, context))
+    # A receipt without a ledger is from before there was one: the run was ours.
+    touched = (record.get("after") or {}).get(component.NAME) is not None
+    return set() if touched else set(component.packages(part, context))
 
 
 def noted(context: Context) -> dict[str, Any] | None:

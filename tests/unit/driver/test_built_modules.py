@@ -205,6 +205,10 @@ def test_what_the_metapackages_brought_goes_with_the_driver(tmp_path: Path) -> N
     # What was there before the first run stays.
     first = removal.ledger(here, here.row, None)["nvidia_driver"]
     assert set(first["theirs"]) == set(brought)
+    # A run has installed the packages of the lock since, and these came with them.
+    ours = list(nvidia_driver.named_packages(SIGNED, here))
+    noted = {"packages": {"nvidia_driver": {"ours": ours, "theirs": {}}}}
+    assert removal.ledger(here, here.row, noted)["nvidia_driver"]["theirs"] == {}
     userspace = nvidia_driver.packages(SIGNED, context(tmp_path, container=True, driver=SIGNED))
     assert userspace == SIGNED["packages"]["userspace"]
 

@@ -124,7 +124,31 @@ def test_a_run_that_died_has_noted_whose_they_were(host: Host) -> None:
     assert "libcusolver11" not in items
 
 
+def test_packages_that_only_a_later_lock_names_stay_if_they_were_there(host: Host) -> None:
+    """The runs of the former lock had nothing to do with them."""
+    receipt_of(host, theirs={})  # ours: libcudart11.0 and nvidia-cuda-toolkit
+    assert list(host.plan(options=GONE)["packages"]["cuda"]["theirs"]) == ["libcusolver11"]
+    gone = names(host, GONE)["cuda"]
+    assert "libcudart11.0" in gone
+    assert "libcusolver11" not in gone
+
+
+def test_packages_that_a_run_installs_for_a_later_lock_are_ours(host: Host) -> None:
+    """The mark of a run tells so from before it installs them."""
+    package = host.packages.pop("libcusolver11")
+    host.write_status()
+    receipt_of(host, theirs={})
+    noted = host.plan()["packages"]["cuda"]
+    host.packages["libcusolver11"] = package
+    host.write_status()
+    host.write(receipt.UNFINISHED, json.dumps({"packages": {"cuda": noted}}))
+    assert host.plan(options=GONE)["packages"]["cuda"] == noted
+    assert "libcusolver11" in names(host, GONE)["cuda"]
+
+
 def test_packages_of_former_locks_are_remembered(host: Host) -> None:
+    del host.packages["libcudart11.0"]  # which the run will install
+    host.write_status()
     entry = {"ours": ["libcudart10.1"], "theirs": {}}
     host.write(
         "/var/lib/provision/receipt.json",

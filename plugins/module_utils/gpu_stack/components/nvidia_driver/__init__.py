@@ -350,13 +350,21 @@ def differ(stack: Stack, state: State, options: Options) -> Changes:
     return changes
 
 
-def packages(row: Row, context: Context) -> dict[str, str]:
-    """{package: version} that the role installs with apt, the fabric manager once it is there."""
+def named_packages(row: Row, context: Context) -> dict[str, str]:
+    """{package: version} of the lock's packages that the role installs with apt."""
     scope = driver_packages.resolve_scope(context.options, context.container)
-    versions = driver_packages.wanted_packages(row, scope, context.options)
-    if scope == "full" and driver_method.prebuilt(row):
-        versions.update(built_modules.owned(context, versions, kernels(context)))
-    if scope == "full":
+    return driver_packages.wanted_packages(row, scope, context.options)
+
+
+def packages(row: Row, context: Context) -> dict[str, str]:
+    """{package: version} that the role installs with apt, and those that came with them.
+
+    The fabric manager, and the modules that metapackages brought, once they are there.
+    """
+    versions = dict(named_packages(row, context))
+    if driver_packages.resolve_scope(context.options, context.container) == "full":
+        if driver_method.prebuilt(row):
+            versions.update(built_modules.owned(context, versions, kernels(context)))
         versions.update(fabric_manager.package(context, row))
     return versions
 
