@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -61,6 +62,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(functions, "JOB", str(tmp_path / "run/cuda"))
         monkeypatch.setattr(functions, "PAUSE", 0.0)
         monkeypatch.setattr(functions, "_is_others", lambda _path: False)
+        # Seconds on a disk that others use.
+        monkeypatch.setattr(functions.directory_entries, "flush", lambda _path: None)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     return tmp_path
 
@@ -196,6 +199,35 @@ def test_what_an_interrupted_run_left_is_removed(served: Site, place: Path) -> N
     assert settle(served, place, state="absent")["removed"] == would["removed"]
     assert sorted(os.listdir(place)) == ["cache", "made.deb"]
     assert settle(served, place, state="absent") == {"changed": False, "removed": []}
+
+
+def test_the_repository_is_on_the_disk_before_its_mark_and_the_move_after_it(
+    served: Site, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def noted(path: str) -> None:
+        seen.append((Path(path).name, sorted(os.listdir(path))))
+
+    monkeypatch.setattr(installer.directory_entries, "flush", noted)
+    monkeypatch.setattr(installer.directory_entries, "sync", noted)
+    settle(served, place)
+    unpacked, marked, above = seen
+    assert unpacked == ("cuda-repo-debian11-11-2-local", ["Release"])
+    assert marked == ("cuda-repo-debian11-11-2-local", [".provision", "Release"])
+    assert above[0] == place.name
+    assert "var-repo" in above[1]
+
+
+def test_a_disk_that_does_not_take_the_repository_leaves_none(
+    served: Site, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_path: str) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(installer.directory_entries, "flush", full)
+    assert "Input/output error" in refused(served, place)
+    assert sorted(os.listdir(place)) == ["cache", "made.deb"]
 
 
 @pytest.mark.parametrize(

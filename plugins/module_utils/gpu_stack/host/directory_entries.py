@@ -6,6 +6,10 @@ import contextlib
 import os
 import shutil
 
+from .context import run_program
+
+FLUSH = 900.0  # seconds for a slow disk to write what is still in memory
+
 
 def remove(path: str) -> None:
     """Removes a file, a link or a whole directory; nothing where there is none."""
@@ -23,3 +27,11 @@ def sync(directory: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def flush(path: str) -> None:
+    """Writes the whole filesystem to its disk, before a mark vouches for the files. OSError."""
+    answer = run_program(["sync", "--file-system", path], FLUSH)
+    if answer.rc != 0:
+        message = f"the disk of {path} did not take what was written: {answer.err.strip()}"
+        raise OSError(message)

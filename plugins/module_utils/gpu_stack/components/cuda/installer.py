@@ -273,6 +273,7 @@ def _unpack(installer: Installer) -> list[str]:
         unpacked = _only_repository(installer)
         _write_mark(unpacked, installer.sha256)
         os.rename(unpacked, installer.repository)
+        directory_entries.sync(os.path.dirname(installer.repository))
     finally:
         directory_entries.remove(installer.new)
     return saved
@@ -291,7 +292,8 @@ def _only_repository(installer: Installer) -> str:
 
 
 def _write_mark(directory: str, sha256: str) -> None:
-    """Marks the repository as this role's."""
+    """Marks the repository as this role's, once all of it is on the disk."""
+    directory_entries.flush(directory)
     path = os.path.join(directory, MARK)
     directory_entries.remove(path)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -300,6 +302,7 @@ def _write_mark(directory: str, sha256: str) -> None:
         file.write(f"{sha256}\n")
         file.flush()
         os.fsync(handle)
+    directory_entries.sync(directory)
 
 
 def absent(installer: Installer, check_mode: bool = False) -> dict[str, Any]:

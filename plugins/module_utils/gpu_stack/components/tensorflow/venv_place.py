@@ -16,12 +16,12 @@ import os
 import re
 import shutil
 import stat
-import subprocess
 from collections.abc import Collection
 from typing import Any
 
 from ...host import code_users, directory_entries
 from ...host.context import Context
+from ...host.directory_entries import flush
 from .. import tensorflow
 from . import venv_use
 from .venv_files import content, digest, foreign, listed, problems, records, sites
@@ -30,7 +30,6 @@ from .venv_trust import BUILDING, READY, REMOVING, left_in
 MARKER = tensorflow.MARKER
 CURRENT = "current"
 KEPT = re.compile(r"\.save(\.[0-9]+)?$")
-FLUSH = 900  # seconds for a slow disk to write what is still in memory
 
 
 class RefusedError(Exception):
@@ -131,15 +130,6 @@ def put_link(path: str, target: str) -> None:
     os.replace(new, path)
 
 
-def flush(path: str) -> None:
-    """Writes the whole filesystem to its disk, before a marker vouches for the files."""
-    try:
-        subprocess.run(["sync", "--file-system", path], check=True, timeout=FLUSH)
-    except subprocess.TimeoutExpired as error:
-        message = f"the disk of {path} did not take what was written within {FLUSH} s"
-        raise RefusedError(message) from error
-
-
 def write_mark(venv: str, mark: str) -> None:
     """Writes the marker, newer than every file of the environment: so later changes show."""
     flush(venv)
@@ -194,7 +184,7 @@ def prepared(root: str, name: str) -> bool:
     try:
         prepare(root, name)
         flush(os.path.join(root, BUILDING + name))
-    except (RefusedError, OSError, subprocess.SubprocessError):
+    except (RefusedError, OSError):
         return False
     return True
 
