@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_stack.components.tensorflow import venv_files, venv_place, venv_trust
+from gpu_stack.components.tensorflow import cuda_links, venv_files, venv_place, venv_trust
 from gpu_stack.host import code_users
 from gpu_stack.host.context import Context
 
@@ -232,6 +232,13 @@ MORE = {
     "a program": lambda venv: write(venv / "bin/train"),
     "a file": lambda venv: write(venv / "weights.h5"),
     "an edited wheel": lambda venv: write(venv / SITE / "numpy/__init__.py", b"x = 'mine'\n"),
+    "a module in a wheel": lambda venv: write(venv / SITE / "numpy/mine.py"),
+    "a kernel of Jupyter": lambda venv: write(venv / "share/jupyter/kernels/mine/kernel.json"),
+    "settings": lambda venv: write(venv / "etc/jupyter/jupyter_server_config.py"),
+    "a header": lambda venv: write(venv / "include/python3.9/mine.h"),
+    "a manual": lambda venv: write(venv / "man/man1/mine.1"),
+    "a library": lambda venv: write(venv / "lib/libmine.so"),
+    "a link": lambda venv: (venv / SITE / "numpy/data").symlink_to("/srv/data"),
 }
 
 
@@ -250,6 +257,24 @@ def test_what_people_put_into_it_is_kept_beside(root: Path, more: str) -> None:
     after = sorted(str(path.relative_to(kept)) for path in kept.rglob("*"))
     assert after == [path for path in before if path != venv_place.MARKER]
     assert (root / f"{NAME}.save" / "earlier").exists()
+
+
+def test_what_venv_pip_and_a_run_write_beside_the_wheels_is_nobodys(root: Path) -> None:
+    venv = make(root / NAME)
+    (venv / "lib64").symlink_to("lib")
+    (venv / "include/python3.9").mkdir(parents=True)
+    write(venv / ".gitignore", b"*\n")  # Python 3.13
+    write(venv / "share/python-wheels/six-1.16.0-py2.py3-none-any.whl")  # Debian's ensurepip
+    dist_info = venv / SITE / "numpy-1.26.4.dist-info"
+    for name in ("INSTALLER", "REQUESTED", "direct_url.json"):
+        write(dist_info / name)
+    for name in ("__pycache__/core.cpython-39.pyc", "__pycache__/kernel.nbi", "old.pyc"):
+        write(venv / SITE / "numpy" / name)
+    files = {"nvidia/cuda_runtime/lib/libcudart.so.12": b"", "nvidia/cufft/lib/libcufft.so.11": b""}
+    wheel(venv / SITE, "nvidia-1", files)
+    write(venv / "requirements.txt", b"numpy==1.26.4\nnvidia==1\n")
+    assert cuda_links.bring(str(venv / SITE))
+    assert venv_files.foreign(str(venv)) == []
 
 
 @pytest.mark.parametrize("damage", ["a library is cut short", "a file is gone", "a pip was killed"])

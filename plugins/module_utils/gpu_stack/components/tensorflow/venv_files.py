@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Entries of a plain venv, and those that wheels put beside them.
 OWN = ("bin", "include", "lib", "lib64", "share", "etc", "man", "pyvenv.cfg", "requirements.txt",
-       "pip-selfcheck.json", tensorflow.MARKER)  # fmt: skip
+       "pip-selfcheck.json", ".gitignore", tensorflow.MARKER)  # fmt: skip
 SEEDED = ("pip", "setuptools", "pkg-resources", "wheel")
 PROGRAMS = re.compile(
     r"((python|pip|wheel)[0-9.]*|easy_install[-0-9.]*|activate(\.[a-z]+)?|Activate\.ps1)$"
@@ -106,12 +106,13 @@ def files_of_wheels(
 
 
 def foreign(venv: str) -> list[str]:
-    """What somebody added to it: wheels, modules, programs, entries of its directory; sorted.
+    """What somebody added to it: wheels, and files that neither wheels nor `venv` brought; sorted.
 
     An edited Python file of a wheel counts too; one that is missing or empty does not. Stricter
     than `venv_use.added`, which only names for the plan what would be kept: what this misses is
     deleted.
     """
+    venv = os.path.normpath(venv)
     locked_wheels = locked(venv)
     # pip-*: of a pip that was killed
     added = {name for name in set(listed(venv)) - set(OWN) if not name.startswith("pip-")}
@@ -121,26 +122,40 @@ def foreign(venv: str) -> list[str]:
             added |= {name for name, _version in installed(site)} - set(SEEDED) - set(locked_wheels)
         files = files_of_wheels(site)
         owned |= set(files)
-        added |= {os.path.relpath(path, site) for path in files if edited(path, files[path])}
-        added |= _unclaimed(site, files)
-    programs = os.path.join(venv, "bin")
-    for name in listed(programs) if owned else ():
-        path = os.path.join(programs, name)
-        if path not in owned and not PROGRAMS.match(name) and name != "__pycache__":
-            added.add("bin/" + name)
-    return sorted(added)
+        added |= {os.path.relpath(path, venv) for path in files if edited(path, files[path])}
+    # Without a RECORD every file would be somebody's.
+    return sorted(added | (_unclaimed(venv, owned) if owned else set()))
 
 
-def _unclaimed(site: str, files: Collection[str]) -> set[str]:
-    """Modules and files directly in it that are of no wheel."""
-    if not files:
-        return set()
-    tops = {path[len(site) + 1 :].split("/")[0] for path in files if path.startswith(site + "/")}
-    return {
-        name for name in listed(site)
-        if not name.endswith((".dist-info", ".egg-info", ".egg-link"))
-        and name != "__pycache__" and name[0] != "~" and name not in tops
-    }  # fmt: skip
+def _unclaimed(venv: str, owned: Collection[str]) -> set[str]:
+    """Files and links of no wheel in the directories that `venv` makes, or wheels."""
+    found = set()
+    for top in (os.path.join(venv, name) for name in OWN):
+        for directory, directories, names in os.walk(top) if not os.path.islink(top) else ():
+            links = [name for name in directories if os.path.islink(f"{directory}/{name}")]
+            directories[:] = [name for name in directories if not _is_pips(directory, name)]
+            paths = (os.path.join(directory, name) for name in [*names, *links])
+            found |= {path for path in paths if path not in owned and not _is_made(venv, path)}
+    return {os.path.relpath(path, venv) for path in found}
+
+
+def _is_pips(directory: str, name: str) -> bool:
+    """Whether a directory is the notes or leftovers of pip, compiled files, or ensurepip's."""
+    return (
+        name == "__pycache__" or name.startswith("~")
+        or name.endswith((".dist-info", ".egg-info"))
+        or (name == "python-wheels" and os.path.basename(directory) == "share")
+    )  # fmt: skip
+
+
+def _is_made(venv: str, path: str) -> bool:
+    """Whether a file of no RECORD is one that `venv`, Python or a run of ours made."""
+    directory, name = os.path.split(path)
+    if directory == os.path.join(venv, "bin") and PROGRAMS.match(name):
+        return True
+    if os.path.islink(path) and f"{directory}/".endswith("/" + tensorflow.LINKS):
+        return True
+    return name.endswith((".pyc", ".egg-info", ".egg-link"))
 
 
 def edited(path: str, claims: list[tuple[str, str]]) -> bool:
