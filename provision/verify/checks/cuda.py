@@ -42,6 +42,8 @@ def nvcc_over_ssh(seen: Seen) -> Verdict:
 
 @check("cuda.nvcc_cron", "nvcc in a cron job is the locked release")
 def nvcc_in_cron(seen: Seen) -> Verdict:
+    if seen.probe["nvcc"].get("cron") is None:
+        return not_applicable("an ordinary user can't read /etc/environment here")
     return judge_nvcc(seen, "cron")
 
 

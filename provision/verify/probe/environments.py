@@ -10,10 +10,16 @@ from typing import Any
 from .system import read, run
 
 
-def environment_file(path: str = "/etc/environment") -> dict[str, str]:
-    """The variables of pam_env's file, which cron and ssh sessions get: KEY=value, maybe quoted."""
+def environment_file(path: str = "/etc/environment") -> dict[str, str] | None:
+    """The variables of pam_env's file, which cron and ssh sessions get: KEY=value, maybe quoted.
+
+    None where there is one that this user can't read.
+    """
+    text = read(path)
+    if text is None and os.path.exists(path):
+        return None
     variables = {}
-    for line in (read(path) or "").splitlines():
+    for line in (text or "").splitlines():
         match = re.match(r"\s*(?:export\s+)?([A-Za-z_]\w*)=(.*)$", line)
         if match:
             variables[match.group(1)] = match.group(2).strip().strip("\"'")
@@ -48,11 +54,11 @@ def sshd_uses_pam(path: str = "/etc/ssh/sshd_config", depth: int = 0) -> bool | 
 def environments() -> dict[str, dict[str, str] | None]:
     """{kind of process: its environment}; None for one that can't be read."""
     cron = {"HOME": os.path.expanduser("~"), "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
-    cron.update(environment_file())
+    of_pam = environment_file()
     variables: dict[str, dict[str, str] | None] = {
         "ssh": dict(os.environ),
         "login": assigned(run(["bash", "-lc", "env"], limit=0)["stdout"]),
-        "cron": cron,
+        "cron": None if of_pam is None else {**cron, **of_pam},
         "systemd": None,
     }
     manager = run(["systemctl", "show-environment"], limit=0)

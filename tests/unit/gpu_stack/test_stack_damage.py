@@ -343,9 +343,9 @@ DAMAGES: list[tuple[str, Callable[[Host], None], list[tuple[str, str, str | None
         [("gpu_env", "/etc/provision", "mode 0700, closed")],
     ),
     (
-        "environment block closed",
-        lambda host: host.path("/etc/environment").chmod(0o600),
-        [("gpu_env", "/etc/environment", "mode 0600")],
+        "environment block open",
+        lambda host: host.path("/etc/environment").chmod(0o666),
+        [("gpu_env", "/etc/environment", "mode 0666")],
     ),
     (
         "wheel's library cut short",
@@ -485,6 +485,11 @@ def test_a_file_that_was_only_touched_is_whole(host: Host) -> None:
 def test_what_a_user_did_to_a_wheel_of_his_own_is_his(host: Host) -> None:
     host.write(f"{SITE}/pip/__init__.py", b"changed")
     assert host.items(deep=True) == []
+
+
+def test_an_environment_file_that_is_closed_for_others_is_left_so(host: Host) -> None:
+    host.path("/etc/environment").chmod(0o600)
+    assert host.items() == []
 
 
 def test_wheels_that_users_add_are_theirs(host: Host) -> None:

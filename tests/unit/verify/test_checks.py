@@ -50,6 +50,7 @@ NOT_APPLICABLE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("nvidia_driver.library", SIMULATED, {}, "simulation"),
     ("nvidia_driver.gpus", {"pci": [], "container": True}, {}, "PCI bus"),
     ("cuda.nvcc_systemd", {"nvcc/systemd": None}, {}, "ordinary user"),
+    ("cuda.nvcc_cron", {"nvcc/cron": None}, {}, "an ordinary user can't read /etc/environment"),
     ("cuda.nvcc_ssh", {}, {"options": {"cuda_profile": "runtime"}}, "runtime installs no nvcc"),
     ("receipt.lock", {}, {"lock_digest": None}, "no lock"),
     ("tensorflow.gpus", {}, {"row": {"cuda": ROW["cuda"]}}, "the stack has no tensorflow"),

@@ -257,6 +257,17 @@ def test_the_environment_file_is_read_as_pam_reads_it(
     assert probe.environment_file(str(path)) == expected
 
 
+def test_an_environment_file_that_root_alone_reads_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have a password; PAM reads it as root all the same."""
+    monkeypatch.setattr(probe, "read", lambda _path: None)
+    path = tmp_path / "environment"
+    assert probe.environment_file(str(path)) == {}
+    path.touch()
+    assert probe.environment_file(str(path)) is None
+
+
 def test_pci_functions_of_others_are_left_out(tmp_path: Path) -> None:
     for address, vendor in (("0000:00:01.0", "0x8086"), ("0000:01:00.0", "0x10de")):
         folder = tmp_path / address

@@ -8,6 +8,7 @@ renders both and compares them byte for byte.
 from __future__ import annotations
 
 import os
+import stat
 
 from ...change import change
 from ...host import file_state, loader, manager_environment, modes
@@ -140,9 +141,10 @@ def look(context: Context) -> dict[str, Any]:
     systemd = row and context.exists("/run/systemd/system")
     paths = sorted(files(context.options, row))
     read_by_all = sorted({os.path.dirname(path) for path in paths} | {loader.CACHE})
-    faults = file_state.faults(context, [*paths, PAM])
-    if faults.get(PAM, "").startswith("a link"):
-        del faults[PAM]  # the administrator's own; the block is read through it
+    faults = file_state.faults(context, paths)
+    pam = _pam_fault(context)
+    if pam is not None:
+        faults[PAM] = pam
     return {
         "version": None,
         "files": {path: context.read(path) for path in paths},
@@ -153,6 +155,18 @@ def look(context: Context) -> dict[str, Any]:
         "left": {user: fault for user, (_text, fault) in bashrc.items() if fault},
         "manager": manager_environment.look(context) if systemd else None,
     }
+
+
+def _pam_fault(context: Context) -> str | None:
+    """What is wrong with the file of the administrator's that our block is in; None if nothing is.
+
+    It may be closed for others, for it may have a password: PAM reads it as root.
+    """
+    info = context.lstat(PAM)
+    mode = file_state.MODE if info is None else stat.S_IMODE(info.st_mode) & ~0o022
+    fault = file_state.fault(context, PAM, mode)
+    # A link is the administrator's own; the block is read through it.
+    return None if fault is not None and fault.startswith("a link") else fault
 
 
 def differ(stack: Stack, state: State, options: Options) -> Changes:
