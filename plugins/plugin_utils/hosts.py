@@ -57,5 +57,5 @@ def not_begun(play: Any, begun: Container[str]) -> list[str]:
         host.get_name()
         for host in hosts_of(play, all_batches=True)
         if host.get_name() not in begun
-        and "gpu_stack" in variables.get_vars(play=play, host=host, include_hostvars=False)
+        and variables.get_vars(play=play, host=host, include_hostvars=False).get("gpu_stack")
     ]

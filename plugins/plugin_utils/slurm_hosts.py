@@ -96,7 +96,7 @@ def _of_controller(
     controller: str, its: Mapping[str, Any], options: Mapping[str, Any]
 ) -> list[str]:
     """What of the controller's own variables does not fit this host's."""
-    if "gpu_stack" not in its and SAID not in its:
+    if its.get("gpu_stack") is None and SAID not in its:
         return [f"slurm_controller: {controller} has no gpu_stack and no role slurm in this play, "
                 "so nothing brings it slurmctld"]  # fmt: skip
     faults = []

@@ -54,10 +54,9 @@ class Groups:
             if direct not in reached:
                 reached[direct] = self._ancestors(direct)
             groups = reached[direct]
-            has_word = word in self.hostvars.get(host, {}) or any(
-                word in self.groups[name].get("vars", {}) for name in groups
-            )
-            if has_word:
+            own = self.hostvars.get(host, {})
+            said = [own] if word in own else [self.groups[name].get("vars", {}) for name in groups]
+            if any(variables.get(word) is not None for variables in said):
                 owners.add(f"host {host}")
                 owners.update(f"group {name}" for name in groups)
         return owners

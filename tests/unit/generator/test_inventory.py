@@ -240,6 +240,12 @@ def test_words_like_ours_in_groups_without_our_hosts_are_somebody_elses() -> Non
     assert parsed.warnings == ()
 
 
+def test_words_of_a_host_that_was_taken_out_of_a_wish_are_somebody_elses() -> None:
+    groups = {"gpu": {"hosts": ["a", "b"], "vars": {"gpu_stack": TF}}}
+    parsed = fleet(groups, {"b": {"gpu_stack": None, **FOREIGN}})
+    assert (list(parsed.hosts), parsed.other_hosts, parsed.warnings) == (["a"], ("b",), ())
+
+
 @pytest.mark.parametrize("owner", ["all", "gpu", "a"])
 def test_words_of_ours_that_reach_our_hosts_are_checked(owner: str) -> None:
     variables: dict[str, dict[str, Any]] = {"all": {}, "gpu": {"gpu_stack": TF}, "a": {}}

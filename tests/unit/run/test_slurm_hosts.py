@@ -83,6 +83,11 @@ def test_what_can_not_be_is_said(changed: dict[str, Any], expected: str) -> None
     assert expected in place("gpu02", **changed)["faults"][0]
 
 
+def test_a_controller_that_was_taken_out_of_a_wish_has_none() -> None:
+    hosts = {**HOSTS, "gpu01": {**HOSTS["gpu01"], "gpu_stack": None}}
+    assert "gpu01 has no gpu_stack" in place("gpu02", hosts)["faults"][0]
+
+
 def test_a_node_without_jobs_is_no_part_of_a_cluster() -> None:
     """It became a node, while its GPUs counted as nobody's."""
     faults = place("gpu02", slurm_compute=False)["faults"]
