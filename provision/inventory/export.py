@@ -17,6 +17,7 @@ from typing import Any
 
 from provision import inputs, locales
 from provision.errors import InputError, MachineError
+from provision.inventory.literals import untemplated
 from provision.inventory.sources import Sources
 
 # Seconds: a dynamic inventory queries a cloud, and a person types a password.
@@ -82,7 +83,7 @@ def read_export(
 
 def _mapping(text: str, sources: Sequence[str]) -> dict[str, Any]:
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_hook=untemplated if '"__ansible_unsafe"' in text else None)
     except json.JSONDecodeError:
         raise InputError(
             "Ansible's export of the inventory is not JSON", where=", ".join(sources)

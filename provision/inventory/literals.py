@@ -16,6 +16,23 @@ TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 VERSION = re.compile(r"[0-9]+(\.[0-9]+){0,3}")
 
 
+class Untemplated(str):
+    """A text with the marks of a template, which Ansible never reads as one."""
+
+    __slots__ = ()
+
+
+def untemplated(value: dict[str, Any]) -> Any:
+    """The text of what Ansible's export marks as never templated; any other mapping as it is.
+
+    It marks each string of an inventory plugin's, and those that are written with `!unsafe`.
+    """
+    text = value.get("__ansible_unsafe")
+    if len(value) != 1 or not isinstance(text, str):
+        return value
+    return Untemplated(text) if TEMPLATE.search(text) else text
+
+
 def no_template(where: str, key: str, example: str = "") -> InputError:
     """The error for a template in a wish or (with an `example`) in a fact."""
     kind = "facts" if example else "wishes"
@@ -30,7 +47,7 @@ def no_template(where: str, key: str, example: str = "") -> InputError:
 
 
 def refuse_vaulted(value: Any, key: str, where: str) -> None:
-    """InputError where a value, or one within it, is Ansible Vault's or marked `!unsafe`."""
+    """InputError where a value, or one within it, is Ansible Vault's."""
     if isinstance(value, list):
         for item in value:
             refuse_vaulted(item, key, where)
@@ -43,13 +60,6 @@ def refuse_vaulted(value: Any, key: str, where: str) -> None:
                 expected='a literal, like "2.9"',
                 hint="write it without the vault: it is no secret",
             )
-        if "__ansible_unsafe" in value:
-            raise InputError(
-                f"{key} is marked !unsafe",
-                where=where,
-                expected='a literal, like "2.9"',
-                hint="leave the tag out: this is never read as a template",
-            )
         for inner, item in value.items():
             refuse_vaulted(item, str(inner), where)
 
@@ -57,7 +67,7 @@ def refuse_vaulted(value: Any, key: str, where: str) -> None:
 def is_template(value: object) -> bool:
     """Whether a value has a template or a vaulted value in it, whose type only Ansible knows."""
     if isinstance(value, str):
-        return bool(TEMPLATE.search(value))
+        return not isinstance(value, Untemplated) and bool(TEMPLATE.search(value))
     if isinstance(value, Mapping):
         return "__ansible_vault" in value or any(is_template(v) for v in value.values())
     if isinstance(value, list | tuple):
@@ -78,7 +88,7 @@ def version_text(value: Any, key: str, where: str) -> str:
             got=f"{key}: {value}",
             hint=f'quote it: {key}: "..."; unquoted, 2.10 and 2.1 are the same number',
         )
-    if TEMPLATE.search(value):
+    if is_template(value):
         raise no_template(where, key)
     if not VERSION.fullmatch(value):
         raise InputError(

@@ -14,7 +14,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from provision.errors import InputError
-from provision.inventory.literals import TEMPLATE, no_template, refuse_vaulted, version_text
+from provision.inventory.literals import is_template, no_template, refuse_vaulted, version_text
 from provision.inventory.own import OWN
 from provision.inventory.spelling import did_you_mean
 from provision.inventory.words import WISH
@@ -77,7 +77,7 @@ _TENSORFLOW = re.compile(
 
 def parse_wish(value: Any, *, where: str) -> Wish:
     """The literal mapping `gpu_stack` as a Wish. InputError for the first fault."""
-    if isinstance(value, str) and TEMPLATE.search(value):
+    if isinstance(value, str) and is_template(value):
         raise no_template(where, WISH)
     refuse_vaulted(value, WISH, where)
     if not isinstance(value, Mapping):
@@ -123,7 +123,7 @@ def parse_wish(value: Any, *, where: str) -> Wish:
 
 def _beside(value: Any, where: str) -> tuple[Wish, ...]:
     """The wishes for further TensorFlows: [{tensorflow: "2.14"}, ...]."""
-    if isinstance(value, str) and TEMPLATE.search(value):
+    if isinstance(value, str) and is_template(value):
         raise no_template(where, "beside")
     if not isinstance(value, list) or not all(isinstance(wish, Mapping) for wish in value):
         raise InputError(
@@ -157,7 +157,7 @@ def _beside(value: Any, where: str) -> tuple[Wish, ...]:
 def _packages(value: Any, where: str) -> tuple[str, ...]:
     """The requirements, sorted by name. They come from an index: no URL, no path, no marker."""
     expected = 'packages: [jupyterlab, "pandas<2.1"]'
-    if isinstance(value, str) and TEMPLATE.search(value):
+    if isinstance(value, str) and is_template(value):
         raise no_template(where, "packages")
     if not isinstance(value, list) or not value:
         raise InputError(
@@ -168,7 +168,7 @@ def _packages(value: Any, where: str) -> tuple[str, ...]:
         )
     requirements: dict[str, str] = {}
     for text in value:
-        if isinstance(text, str) and TEMPLATE.search(text):
+        if isinstance(text, str) and is_template(text):
             raise no_template(where, "packages")
         try:
             requirement = Requirement(text) if isinstance(text, str) else None
@@ -219,7 +219,7 @@ def _one_of(
     if word not in wish:
         return None
     value = wish[word]
-    if isinstance(value, str) and TEMPLATE.search(value):
+    if isinstance(value, str) and is_template(value):
         raise no_template(where, word)
     if value not in sources:
         raise InputError(
@@ -263,7 +263,7 @@ def _driver_sha256(wish: Mapping[str, Any], where: str) -> str | None:
 
 def _sha256(value: Any, key: str, where: str) -> str:
     """64 hex digits as the user quoted them."""
-    if isinstance(value, str) and TEMPLATE.search(value):
+    if isinstance(value, str) and is_template(value):
         raise no_template(where, key)
     if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{64}", value):
         raise InputError(

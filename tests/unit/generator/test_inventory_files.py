@@ -67,6 +67,40 @@ def test_a_project_with_a_comma_in_its_name_is_no_list_of_hosts(
     assert run.inventory_sources(Path("my,proj"), ["a,b"]) == ["a,b"]
 
 
+COMPOSED = """\
+plugin: ansible.builtin.constructed
+strict: true
+compose:
+  gpu_stack: "{'tensorflow': '2.9', 'packages': ['pandas']}"
+  gpu_platform: "'debian12'"
+  tensorflow_root: "'/opt/' ~ inventory_hostname"
+"""
+
+
+def composed(folder: Path, text: str = COMPOSED) -> Path:
+    return project(folder, {"lab/hosts.yml": "gpu: {hosts: {a: }}\n", "lab/zz.yml": text})
+
+
+def test_what_an_inventory_plugin_sets_is_read_as_text(tmp_path: Path) -> None:
+    """Ansible's export marks each of its strings; they were refused as marked !unsafe."""
+    found = fleet(composed(tmp_path))
+    assert found.hosts["a"].literal == {"tensorflow": "2.9", "packages": ["pandas"]}
+    assert found.facts["a"].platform == "debian12"
+
+
+def test_a_text_that_ansible_never_templates_is_judged_as_it_stands(tmp_path: Path) -> None:
+    braces = "\"'{' ~ '{ version }' ~ '}'\""
+    files = composed(tmp_path / "1", COMPOSED.replace("'2.9'", "'{' ~ '{ version }' ~ '}'"))
+    with pytest.raises(InputError, match="tensorflow is not a version"):
+        fleet(files)
+    text = f"{COMPOSED}  tensorflow_state: {braces}\n"
+    with pytest.raises(InputError, match="tensorflow_state: "):
+        fleet(composed(tmp_path / "2", text))
+    written = 'gpu: {hosts: {a: }, vars: {gpu_stack: {tensorflow: !unsafe "{{ x }}"}}}\n'
+    with pytest.raises(InputError, match="tensorflow is not a version"):
+        fleet(project(tmp_path / "3", {"lab/hosts.yml": written}))
+
+
 def test_a_long_list_of_hosts_is_no_path(tmp_path: Path) -> None:
     """Its length was an error of the file system: File name too long."""
     hosts = [f"gpu{number:03}.example.org" for number in range(20)]

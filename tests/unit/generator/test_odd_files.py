@@ -144,11 +144,6 @@ def test_a_vaulted_version_is_called_that(wish: Any, word: str) -> None:
     assert "ANSIBLE_VAULT" not in str(caught.value)
 
 
-def test_an_unsafe_version_is_called_that() -> None:
-    with pytest.raises(InputError, match="tensorflow is marked !unsafe"):
-        inventory.parse_wish({"tensorflow": {"__ansible_unsafe": "2.9"}}, where="lab")
-
-
 @pytest.mark.parametrize("version", ["2.9\n", "2.9 ", "\n2.9", "2.\u0669", "\uff12.9", ""])
 def test_a_version_is_digits_and_dots_and_nothing_else(version: str) -> None:
     with pytest.raises(InputError, match="is not a version"):
