@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from provision import inputs, inventory, rollback, run, tree
@@ -44,11 +45,11 @@ def read_fleet(
     paths += [path for name in VARIABLES if (path := project / name).is_dir()]
     inputs.check_inventory(paths)
     files = read_sources(paths)
-    export = inventory.read_export(
-        run.inventory_sources(project, given), cwd=project, extra=extra, texts=files
-    )
+    listed = run.inventory_sources(project, given)
+    export = inventory.read_export(listed, cwd=project, extra=extra, texts=files)
+    effective = partial(inventory.read_effective, listed, cwd=project, extra=extra)
     words = inventory.Words(all_options(), PREFIXES, JUDGES)
-    fleet = inventory.parse(export, words, files)
+    fleet = inventory.parse(export, words, files, effective)
     facts = read_discovered(project) if discovered is None else discovered
     fleet = discover.with_facts(fleet, facts)
     if not quiet:

@@ -11,7 +11,7 @@ ignored, and an unquoted 2.10 would mean TensorFlow 2.1.
 
 from __future__ import annotations
 
-from provision.inventory.export import read_export
+from provision.inventory.export import read_effective, read_export
 from provision.inventory.fleet import Fleet, parse
 from provision.inventory.literals import is_template
 from provision.inventory.sources import Sources
@@ -40,5 +40,6 @@ __all__ = [
     "is_template",
     "parse",
     "parse_wish",
+    "read_effective",
     "read_export",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 
 from provision.errors import InputError
 from provision.inventory.declared import Declared
-from provision.inventory.groups import Groups
+from provision.inventory.groups import Effective, Groups
 from provision.inventory.sources import Sources
 from provision.inventory.spelling import Slips, check_wish_spelt, check_words
 from provision.inventory.wish import parse_wish
@@ -53,10 +53,18 @@ class Fleet:
         return [(wish, list(kinds.items())) for wish, kinds in by_wish.values()]
 
 
-def parse(export: Mapping[str, Any], words: Words, sources: Sources | None = None) -> Fleet:
-    """The fleet in an `ansible-inventory --list --export`. InputError for the first fault."""
+def parse(
+    export: Mapping[str, Any],
+    words: Words,
+    sources: Sources | None = None,
+    effective: Effective | None = None,
+) -> Fleet:
+    """The fleet in an `ansible-inventory --list --export`. InputError for the first fault.
+
+    `effective` has the variables of each host as a run has them; it is called at most once.
+    """
     sources = sources or Sources()
-    groups = Groups(export)
+    groups = Groups(export, effective)
     warnings: list[str] = []
     slips = Slips([WISH, *words.options])
     concerned = groups.concerned(WISH)

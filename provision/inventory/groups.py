@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from provision.errors import InputError
 from provision.inventory.sources import Sources
 from provision.inventory.words import MODELS, PLATFORM, WISH
 
+Effective = Callable[[], Mapping[str, Mapping[str, Any]]]
+
 
 class Groups:
     """The group tree of an export, with the variables that each group and host sets itself."""
 
-    def __init__(self, export: Mapping[str, Any]) -> None:
+    def __init__(self, export: Mapping[str, Any], effective: Effective | None = None) -> None:
+        self._read_effective = effective
         meta = export.get("_meta", {})
         self.hostvars: Mapping[str, Mapping[str, Any]] = meta.get("hostvars", {})
         self.groups: dict[str, Mapping[str, Any]] = {
@@ -62,6 +65,11 @@ class Groups:
         return owners
 
     @functools.cached_property
+    def _effective(self) -> Mapping[str, Mapping[str, Any]]:
+        """Host -> its variables in a run; {} where nobody can be asked."""
+        return self._read_effective() if self._read_effective else {}
+
+    @functools.cached_property
     def _direct(self) -> dict[str, tuple[str, ...]]:
         """Host -> the groups that list it themselves, in the order of the export."""
         groups: dict[str, list[str]] = {}
@@ -99,7 +107,8 @@ class Groups:
         """(the value of a variable of ours for a host, the group or host that sets it).
 
         A host's own value wins, then a child group's over its parent's. InputError for two
-        unrelated groups that differ, whichever Ansible would pick.
+        unrelated groups that differ, whichever Ansible would pick, and where a run would have a
+        parent's.
         """
         own = self.hostvars.get(host, {})
         if word in own:
@@ -128,20 +137,39 @@ class Groups:
             if values[group] != values[winner]:
                 wish = word == WISH
                 conflict = "wish for different stacks" if wish else f"differ in {word}"
-                # No value but those of our own literal words may be shown: it may be a secret.
-                shown = wish or word in (PLATFORM, MODELS) or word.endswith("_state")
-                texts = (
-                    f"{name}: {json.dumps(values[name]) if shown else '...'}"
-                    for name in (winner, group)
-                )
                 raise InputError(
                     f"two groups of host {host} {conflict}",
                     where=sources.where(word, near=group),
-                    got="; ".join(texts),
+                    got="; ".join(
+                        f"{name}: {_shown(word, values[name])}" for name in (winner, group)
+                    ),
                     expected="one wish per host" if wish else "one of them",
                     hint=f"take {host} out of one of them, or write {word} for {host} itself",
                 )
+        if any(value != values[winner] for value in values.values()):
+            self._check_order(word, values, winner, host, sources)
         return values[winner], winner
+
+    def _check_order(
+        self, word: str, values: Mapping[str, Any], winner: str, host: str, sources: Sources
+    ) -> None:
+        """InputError where a run has another value for the host than that of its nearest group.
+
+        Ansible reads `vars:` of all groups before the first file of group_vars/, and those beside
+        the inventory before those beside the playbook; a parent's can come after its child's.
+        """
+        taken = self._effective.get(host, {}).get(word, values[winner])
+        if taken == values[winner]:
+            return
+        of = next((f" of {name}" for name, value in values.items() if value == taken), "")
+        raise InputError(
+            f"Ansible gives {host} another {word} than its nearest group, {winner}",
+            where=sources.where(word, near=winner),
+            got=f"{winner}: {_shown(word, values[winner])}; Ansible: {_shown(word, taken)}{of}",
+            expected=f"one place for {word}; Ansible reads group_vars/ after all `vars:`, and that "
+            "of the playbook last",
+            hint=f"write that of {winner} in group_vars/{winner}.yml, beside that of the others",
+        )
 
     def _below(self, name: str) -> set[str]:
         """All groups below one."""
@@ -155,3 +183,9 @@ class Groups:
                 names.add(child)
                 layer.extend(self.groups.get(child, {}).get("children", []))
         return names
+
+
+def _shown(word: str, value: object) -> str:
+    """A value as a message may show it: only of our own literal words, as it may be a secret."""
+    literal = word in (WISH, PLATFORM, MODELS) or word.endswith("_state")
+    return json.dumps(value) if literal else "..."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,6 +66,63 @@ def test_a_project_with_a_comma_in_its_name_is_no_list_of_hosts(
     lab = str(tmp_path / "my,proj/lab")
     assert run.inventory_sources(Path("my,proj"), ["my,proj/lab"]) == [lab]
     assert run.inventory_sources(Path("my,proj"), ["a,b"]) == ["a,b"]
+
+
+INLINE = """\
+gpu:
+  hosts: {a: }
+  children:
+    old: {hosts: {o1: }, vars: {gpu_stack: {tensorflow: "2.9"}}}
+"""
+
+
+def test_a_parents_file_that_beats_its_childs_vars_is_refused(tmp_path: Path) -> None:
+    """Ansible reads group_vars/ after all `vars:`: 2.9 was locked, and a run took 2.14 for o1."""
+    newer = 'gpu_stack: {tensorflow: "2.14"}\n'
+    files = {"lab/hosts.yml": INLINE, "lab/group_vars/gpu.yml": newer}
+    with pytest.raises(InputError, match="Ansible gives o1 another gpu_stack than") as caught:
+        fleet(project(tmp_path / "1", files))
+    assert caught.value.where.endswith("lab/hosts.yml:4")
+    assert caught.value.got == 'old: {"tensorflow": "2.9"}; Ansible: {"tensorflow": "2.14"} of gpu'
+    assert "group_vars/old.yml" in caught.value.hint
+    everyone = {"lab/hosts.yml": INLINE, "lab/group_vars/all.yml": newer}
+    with pytest.raises(InputError, match="another gpu_stack"):
+        fleet(project(tmp_path / "2", everyone))
+    # A folder beside the playbook comes after that of the inventory.
+    beside = {"lab/hosts.yml": "gpu: {children: {old: {hosts: {o1: }}}}\n"}
+    beside |= {"lab/group_vars/old.yml": WISH, "group_vars/gpu.yml": newer.replace(".14", ".12")}
+    with pytest.raises(InputError, match="another gpu_stack"):
+        fleet(project(tmp_path / "3", beside))
+    del beside["group_vars/gpu.yml"]
+    beside["group_vars/all.yml"] = "gpu_platform: debian12\n"
+    beside["lab/hosts.yml"] = (
+        "gpu: {children: {old: {hosts: {o1: }, vars: {gpu_platform: debian11}}}}"
+    )
+    with pytest.raises(InputError, match="another gpu_platform"):
+        fleet(project(tmp_path / "4", beside))
+
+
+def test_a_childs_file_that_beats_its_parent_is_asked_of_ansible_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And where no group overrides another, Ansible is asked for the export alone."""
+    asked = []
+    real = subprocess.run
+    monkeypatch.setattr(
+        "provision.inventory.export.subprocess.run",
+        lambda words, **more: asked.append(words) or real(words, **more),
+    )
+    files = {"lab/hosts.yml": INLINE, "lab/group_vars/old.yml": 'gpu_stack: {tensorflow: "2.12"}\n'}
+    assert fleet(project(tmp_path / "1", files)).hosts["o1"].tensorflow == "2.12"
+    assert len(asked) == 1
+    files["lab/group_vars/gpu.yml"] = WISH + "gpu_platform: debian12\n"
+    files["lab/group_vars/old.yml"] += "gpu_platform: debian11\n"
+    found = fleet(project(tmp_path / "2", files))
+    assert {host: wish.tensorflow for host, wish in found.hosts.items()} == {
+        "a": "2.9",
+        "o1": "2.12",
+    }
+    assert len(asked) == 3
 
 
 COMPOSED = """\
