@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from provision.catalog import Catalog
 from provision.inventory import Fleet
 from provision.lock.keep.held import Held, Upgrade, held, version_of
 from provision.lock.keep.narrow import narrowed_to, resolved
-from provision.lock.keep.settle import has_driver, locked_driver, settle
+from provision.lock.keep.settle import has_driver, in_index, locked_driver, settle
 from provision.lock.model import Lock, stacks_of
 from provision.lock.own import OWN
 from provision.resolve import Choice, Stack
@@ -71,10 +72,12 @@ def hold(
         if not locked or upgrade.moves(component) or locked == newer:
             continue
         sources = {part.get("source", "distribution"), choice.stack.driver.origin}
-        if component == "nvidia_driver" and sources != {"distribution"}:
-            continue  # `settle` keeps NVIDIA's own; or the wish is for another source now
+        is_driver = component == "nvidia_driver"
+        if is_driver and (len(sources) > 1 or _of_settle(choice, part)):
+            continue  # the wish is for another source now; or `settle` keeps it
         narrowed = narrowed_to(narrow, choice, component, part, number)
-        if narrowed is not None and component == "nvidia_driver":
+        of_platform = is_driver and sources == {"distribution"}
+        if narrowed is not None and of_platform:
             (row,) = [
                 r for r in narrowed.drivers
                 if r.platform == choice.platform.id and r.version == locked
@@ -85,16 +88,14 @@ def hold(
                 )
                 continue
         kept = resolved(narrowed, fleet, choice) if narrowed is not None else None
-        if (
-            narrowed is not None
-            and component == "nvidia_driver"
-            and not _has_driver_version(kept, number, locked)
-        ):
+        if narrowed is not None and of_platform and not _has_driver_version(kept, number, locked):
             # Another branch is preferred now; where no wish needs it, the locked branch stays.
             drivers = [r for r in narrowed.drivers if r.platform != choice.platform.id]
             narrowed = narrowed.model_copy(update={"drivers": [*drivers, row]})
             kept = resolved(narrowed, fleet, choice)
         if kept is None or version_of(stacks_of(kept)[number], component) != locked:
+            continue
+        if is_driver and not of_platform and not in_index(kept, indices):
             continue
         narrow, result = narrowed or narrow, kept
         notes.append(
@@ -106,6 +107,12 @@ def hold(
     every = zip(stacks_of(result), stacks_of(choice), locked_stacks, strict=True)
     stacks = [_with_reasons(kept, moved, locked) for kept, moved, locked in every]
     return dataclasses.replace(result, stack=stacks[0], beside=tuple(stacks[1:])), notes
+
+
+def _of_settle(choice: Choice, part: Mapping[str, Any]) -> bool:
+    """Whether the driver is NVIDIA's own, of the locked branch: `settle` keeps its version."""
+    row = choice.stack.driver
+    return row.origin != "distribution" and row.branch == part["branch"]
 
 
 def _has_driver_version(choice: Choice | None, number: int, version: str) -> bool:

@@ -39,6 +39,8 @@ def narrowed_to(
 
 def _one_driver(facts: Catalog, choice: Choice, part: _Part) -> Catalog | None:
     """Other branches stay: other hosts with this wish may need one for their GPUs."""
+    if part.get("source", "distribution") != "distribution":
+        return _one_of_nvidias(facts, choice, part)
     platform, version = choice.platform.id, part["version"]
     branch = [
         row for row in facts.drivers
@@ -49,6 +51,32 @@ def _one_driver(facts: Catalog, choice: Choice, part: _Part) -> Catalog | None:
     rows = rows or [row.model_copy(update={"version": version}) for row in branch[:1]]
     other_rows = [row for row in facts.drivers if row.platform != platform or row not in branch]
     return facts.model_copy(update={"drivers": other_rows + rows[:1]}) if rows else None
+
+
+def _one_of_nvidias(facts: Catalog, choice: Choice, part: _Part) -> Catalog | None:
+    """Without the branches that were newer than the locked one, and with its version alone."""
+    branch, version = part["branch"], part["version"]
+
+    def newer(other: str) -> bool:
+        return Version(other) > Version(branch)
+
+    sources = [
+        row.model_copy(update={"drivers": [b for b in row.drivers if not newer(b)]})
+        if row.platform == choice.platform.id
+        else row
+        for row in facts.nvidia_sources
+    ]
+    runs = [
+        run for run in facts.nvidia_runfiles
+        if run.kind != "driver" or run.version == version
+        or not (newer(run.version.split(".")[0]) or run.version.startswith(f"{branch}."))
+    ]  # fmt: skip
+    branches = [
+        row.model_copy(update={"newest": version}) if row.branch == branch else row
+        for row in facts.driver_branches
+    ]
+    update = {"nvidia_sources": sources, "nvidia_runfiles": runs, "driver_branches": branches}
+    return facts.model_copy(update=update)
 
 
 def _one_cuda(facts: Catalog, choice: Choice, part: _Part) -> Catalog | None:

@@ -32,6 +32,12 @@ def has_driver(row: DriverRow, indices: Indices) -> bool:
     return True
 
 
+def in_index(choice: Choice, indices: Indices) -> bool:
+    """Whether a choice's driver can be had: an installer always, else as an index has it."""
+    row = choice.stack.driver
+    return row.origin == "runfile" or has_driver(row, indices)
+
+
 def locked_driver(choice: Choice, locked: Sequence[Held], upgrade: Upgrade) -> str:
     """The locked driver version, where it may stay and branch and source are the same; else ""."""
     if not locked or upgrade.moves("nvidia_driver"):

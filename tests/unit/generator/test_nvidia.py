@@ -331,6 +331,45 @@ def test_a_run_file_stays_while_the_catalog_has_it(lab: Lab, server: Server, key
 # versions
 
 
+def without_branch(facts: Catalog, *branches: str) -> Catalog:
+    """A former catalog, which has these branches in no source of NVIDIA's."""
+    sources = [
+        row.model_copy(update={"drivers": [b for b in row.drivers if b not in branches]})
+        for row in facts.nvidia_sources
+    ]
+    runs = [row for row in facts.nvidia_runfiles if row.version.split(".")[0] not in branches]
+    return facts.model_copy(update={"nvidia_sources": sources, "nvidia_runfiles": runs})
+
+
+NEWER = ("515", "520", "525", "535", "550", "565", "570", "580")
+
+
+@pytest.mark.parametrize("source", ["network", "runfile"])
+def test_a_branch_that_the_catalog_gains_moves_no_lock(
+    lab: Lab, server: Server, key: Key, source: str
+) -> None:
+    """Without `driver_branch` the newest is taken, and each new one was a move of every host."""
+    drivers = ("470.182.03", "470.223.02")
+    network(server, key, packages(drivers=drivers))
+    whole = lab.facts
+    lab.facts = without_branch(whole, *NEWER)
+    wish = {"driver_source": source}
+    made = lab.lock(**wish)
+    (stack,) = made.stacks.values()
+    locked = {"network": "470.223.02", "runfile": "470.256.02"}[source]
+    assert stack["nvidia_driver"]["version"] == locked
+    lab.facts = without_branch(whole, *(b for b in NEWER if b != "535"))
+    new = packages({}, ("535.261.03",)).replace("-470", "-535")
+    network(server, key, packages(drivers=drivers) + new)
+    kept = lab.lock(made, **wish)
+    assert locks.dump(kept) == locks.dump(made)
+    assert any(f"nvidia_driver stays at {locked}" in note for note in lab.notes)
+    again = lab.lock(kept, **wish)
+    assert locks.dump(again) == locks.dump(made)
+    (stack,) = lab.lock(made, Upgrade(names=frozenset({"nvidia_driver"})), **wish).stacks.values()
+    assert stack["nvidia_driver"]["branch"] == "535"
+
+
 def test_the_newest_of_a_branch_is_what_the_index_has(lab: Lab, server: Server, key: Key) -> None:
     wish = {"driver_source": "network", "driver_branch": "470", "cuda_source": "network"}
     network(server, key, packages(drivers=("470.129.06", "470.182.03")))
