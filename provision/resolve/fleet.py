@@ -137,7 +137,7 @@ def _platforms_for(
             f"nothing is known of {facts.system}",
             where=owner,
             expected=" or ".join(row.title for row in solver.catalog.platforms),
-            hint="take these hosts out of the group, or write gpu_platform where that is wrong",
+            hint="take these hosts out of the group",
         )
     candidates = [row for row in solver.catalog.platforms if facts.platform in (None, row.id)]
     any_stack: Stack | None = None

@@ -243,8 +243,10 @@ def test_no_archive_is_asked_for_a_host_that_may_not_exist() -> None:
 
 def test_a_system_that_the_catalog_lacks_is_refused() -> None:
     seen = {"a": Seen(None, "fedora 40 x86_64", ())}
-    with pytest.raises(UnsatisfiableError, match="nothing is known of fedora 40 x86_64"):
+    with pytest.raises(UnsatisfiableError, match="nothing is known of fedora 40 x86_64") as caught:
         resolve_fleet(CATALOG, with_facts(known(a=on(None)), seen))
+    # A gpu_platform would be refused: the host has said what it is.
+    assert caught.value.hint == "take these hosts out of the group"
 
 
 def test_rows_are_per_generation_only_where_stacks_differ() -> None:
