@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from provision.catalog import Catalog
 from provision.catalog.gpu_rows import GpuFigureRow, XidVerdict
+from provision.resolve.rules.gpus import runs
 
 PATH = "plugins/module_utils/gpu_stack/tables.py"
 # By itself: the ordinary look carries the table above to every host.
@@ -40,6 +41,10 @@ def render(catalog: Catalog) -> dict[str, bytes]:
         _HEADER.format(title="Which versions fit what.")
         + "# GPU generation: first (of those from 418 on) and last driver branch, or None.\n"
         + _mapping("DRIVER_BRANCHES", windows)
+        + "\n# GPU generation: the first and last TensorFlow whose wheel runs on none of it.\n"
+        + _mapping("TENSORFLOW_WITHOUT_CODE", _releases(catalog, ""))
+        + "\n# The same of a TensorFlow whose PTX the driver translates for it.\n"
+        + _mapping("TENSORFLOW_TRANSLATED", _releases(catalog, "translated"))
         + "\n# CUDA release: the newest gcc that its nvcc takes.\n"
         + _mapping("NEWEST_GCC", compilers)
         + "\n# podman's release: the newest CDI specification that it reads from then on.\n"
@@ -51,6 +56,18 @@ def render(catalog: Catalog) -> dict[str, bytes]:
         + _figures(catalog.gpu_figures)
     )
     return {PATH: text.encode(), ACCEPTANCE: acceptance.encode()}
+
+
+def _releases(catalog: Catalog, how: str) -> Iterable[tuple[str, object]]:
+    """(generation, (first, last TensorFlow whose code runs so on all its capabilities))."""
+    for row in catalog.generations:
+        releases = sorted(
+            _numbers(tensorflow.release)
+            for tensorflow in catalog.tensorflow
+            if {runs(tensorflow, capability) for capability in row.capabilities} == {how}
+        )
+        if releases:
+            yield row.name, (releases[0], releases[-1])
 
 
 def _figures(rows: list[GpuFigureRow]) -> str:

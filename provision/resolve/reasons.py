@@ -100,7 +100,7 @@ def warnings(solution: Mapping[str, Any]) -> Iterable[str]:
     """What will not work well with a solution."""
     tensorflow, cuda = solution["tensorflow"], solution["cuda"]
     for gpu in solution["gpus"]:
-        if runs(tensorflow.row, gpu) == "translated":
+        if runs(tensorflow.row, gpu.capability) == "translated":
             # CUDA's libraries have machine code for the capabilities of their own release alone.
             no_code = cuda.facts is None or gpu.capability not in cuda.facts.capabilities
             more = f", and NVIDIA's libraries of CUDA {cuda.release} were not made for it"

@@ -18,6 +18,7 @@ from provision.catalog import load
 from provision.catalog.gpu_figures import figures
 from provision.catalog.gpus import gpu
 from provision.render import host_tables
+from provision.resolve.rules.gpus import runs
 from provision.verify.checks import nvidia_container_toolkit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,9 +176,25 @@ def test_hosts_and_generator_know_the_same_facts() -> None:
         assert (ROOT / path).read_bytes() == data
     assert tables.DRIVER_BRANCHES["Hopper"] == (525, None)
     assert tables.NEWEST_GCC["11.2"] == 10
+    assert tables.TENSORFLOW_WITHOUT_CODE["Maxwell"] == ((2, 17), (2, 21))
+    assert tables.TENSORFLOW_TRANSLATED == {"Hopper": ((2, 4), (2, 15))}
     assert tables.PODMAN_CDI[0] == ((5, 1), (0, 7, 0))
     assert acceptance.XIDS[79] == ("GPU has fallen off the bus", "failed", "reboot")
     assert acceptance.XID_SAYS[149] == (("Nonfatal", "degraded", "watch"),)
+
+
+def test_the_hosts_table_of_tensorflows_code_has_no_gaps() -> None:
+    """It has the first and the last release of each generation alone."""
+    for generation in load().generations:
+        for row in load().tensorflow:
+            release = tuple(map(int, row.release.split(".")))
+            how = {runs(row, capability) for capability in generation.capabilities}
+            for table, kind in (
+                (tables.TENSORFLOW_WITHOUT_CODE, ""),
+                (tables.TENSORFLOW_TRANSLATED, "translated"),
+            ):
+                first, last = table.get(generation.name, ((99,), (0,)))
+                assert (first <= release <= last) == (how == {kind}), (generation.name, release)
 
 
 def test_xids_are_in_order_and_an_applications_own_ask_nothing_of_the_card() -> None:

@@ -17,6 +17,19 @@ DRIVER_BRANCHES = {
     "Blackwell": (570, None),
 }
 
+# GPU generation: the first and last TensorFlow whose wheel runs on none of it.
+TENSORFLOW_WITHOUT_CODE = {
+    "Fermi": ((2, 4), (2, 21)),
+    "Kepler": ((2, 15), (2, 21)),
+    "Maxwell": ((2, 17), (2, 21)),
+    "Blackwell": ((2, 4), (2, 21)),
+}
+
+# The same of a TensorFlow whose PTX the driver translates for it.
+TENSORFLOW_TRANSLATED = {
+    "Hopper": ((2, 4), (2, 15)),
+}
+
 # CUDA release: the newest gcc that its nvcc takes.
 NEWEST_GCC = {
     "11.0": 9,

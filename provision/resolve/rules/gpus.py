@@ -28,12 +28,12 @@ def _tell_gpus_platform(problem: Problem, clash: Sequence[Demand]) -> str:
 
 def _code_for_gpus(tensorflow: Tensorflow, gpus: Sequence[Gpu]) -> bool:
     """Machine code of the same major version, or PTX that the driver can translate."""
-    return all(runs(tensorflow.row, gpu) != "" for gpu in gpus)
+    return all(runs(tensorflow.row, gpu.capability) != "" for gpu in gpus)
 
 
 def _tell_code_gpus(problem: Problem, clash: Sequence[Demand]) -> str:
     row = releases_of(problem, clash)[0]
-    lacking = [g for g in problem.candidates["gpus"][-1] if not runs(row, g)]
+    lacking = [g for g in problem.candidates["gpus"][-1] if not runs(row, g.capability)]
     names = ", ".join(unique(f"{g.name} has {g.capability}" for g in lacking))
     ptx = f", and PTX of {and_list(row.ptx)}" if row.ptx else ""
     if row.ptx and any(Version(g.capability) > Version(row.ptx_newest) for g in lacking):
@@ -44,7 +44,7 @@ def _tell_code_gpus(problem: Problem, clash: Sequence[Demand]) -> str:
     )
 
 
-def runs(row: TensorflowRow, gpu: Gpu) -> str:
+def runs(row: TensorflowRow, compute_capability: str) -> str:
     """How TensorFlow's code runs on a GPU: "binary", "translated", or "" for not at all.
 
     Machine code runs on its own and later minor versions of a compute capability; PTX of an older
@@ -52,7 +52,7 @@ def runs(row: TensorflowRow, gpu: Gpu) -> str:
     (https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#binary-compatibility). On GPUs
     newer than `ptx_newest` that has failed, or was never reported to work.
     """
-    capability = Version(gpu.capability)
+    capability = Version(compute_capability)
     for code in map(Version, row.capabilities):
         if code.major == capability.major and code.minor <= capability.minor:
             return "binary"
@@ -70,12 +70,12 @@ def _driver_translates(tensorflow: Tensorflow, gpus: Sequence[Gpu], driver: Driv
     # A branch of which no CUDA is known is left to the driver itself.
     if not driver.supports_cuda or Version(driver.supports_cuda) >= Version(tensorflow.row.cuda):
         return True
-    return not any(runs(tensorflow.row, gpu) == "translated" for gpu in gpus)
+    return not any(runs(tensorflow.row, gpu.capability) == "translated" for gpu in gpus)
 
 
 def _tell_driver_translates(problem: Problem, clash: Sequence[Demand]) -> str:
     row = releases_of(problem, clash)[0]
-    gpus = [g for g in problem.candidates["gpus"][-1] if runs(row, g) == "translated"]
+    gpus = [g for g in problem.candidates["gpus"][-1] if runs(row, g.capability) == "translated"]
     older = unique(
         f"{driver.branch} is of CUDA {driver.supports_cuda}"
         for driver in left_of(problem, clash, "driver")

@@ -47,7 +47,7 @@ def test_a_branch_may_have_more_numbers() -> None:
 
 
 def test_a_candidate_of_a_release_is_of_that_release() -> None:
-    case = {"gpus": [{"device": "0x2330"}], "row": {**ROW, "tensorflow": {"version": "2.12.0rc1"}}}
+    case = {"gpus": [{"device": "0x2330"}], "row": {**ROW, "tensorflow": {"version": "2.16.0rc1"}}}
     assert "gpu-translated" not in reasons(case)
 
 

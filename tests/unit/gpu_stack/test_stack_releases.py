@@ -124,6 +124,45 @@ def test_the_cuda_that_does_not_know_a_gpu_is_the_locks() -> None:
     assert "of CUDA 11.0 do not know it" in message
 
 
+GPUS = {"Maxwell": "0x13f2", "Hopper": "0x2330", "Blackwell": "0x2b85"}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "hint"),
+    [
+        ("Maxwell", "2.16.2", ""),
+        ("Maxwell", "2.17.0", "wish for a TensorFlow older than 2.17 on this host"),
+        ("Maxwell", "2.99.0", ""),
+        ("Hopper", "2.17.0", ""),
+        ("Blackwell", "2.9.3", "take this host out of the group"),
+    ],
+)
+def test_a_gpu_that_a_wheel_has_no_code_for_stops_before_anything_is_installed(
+    name: str, version: str, hint: str
+) -> None:
+    """All was installed on a Maxwell GPU, and the proof failed."""
+    facts = {"gpus": [{"device": GPUS[name]}]}
+    row = {"tensorflow": {"version": version}, "cuda": {"release": "12.3"}}
+    told = tensorflow_rules.gpu_without_code(facts, [], {}, row)
+    assert len(told) == bool(hint)
+    for message, way in told:
+        assert f"does not run on a {name} GPU" in message
+        assert way.startswith(hint)
+
+
+def test_a_translation_ends_with_the_release_that_has_code() -> None:
+    """2.12 was the advice, and 2.16 is the first with code of 9.0."""
+    facts = {"gpus": [{"device": GPUS["Hopper"]}]}
+    for version, release in (("2.11.1", "11.2"), ("2.15.1", "12.2"), ("2.16.2", "12.3")):
+        row = {"tensorflow": {"version": version}, "cuda": {"release": release}}
+        told = tensorflow_rules.gpu_translated(facts, [], {}, row)
+        assert [hint for _, hint in told] == (
+            [] if version == "2.16.2" else ["wish for a TensorFlow newer than 2.15 on this host"]
+        )
+        unknown = ["do not know it" in message for message, _ in told]
+        assert unknown == [release == "11.2"] * len(told)
+
+
 CUDNN = "/opt/nvidia/cudnn/8.7.0.84-cuda11"
 CUDNN_ROW = {
     "version": "8.7.0.84",

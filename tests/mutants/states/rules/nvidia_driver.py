@@ -37,7 +37,8 @@ def states() -> Iterator[State]:
 
 def window_states() -> Iterator[State]:
     rule = "gpu-driver-window"
-    told = {"Hopper": ("gpu-translated",), "Blackwell": ("gpu-without-code",)}
+    told = {"Hopper": ("gpu-translated",)}
+    told |= dict.fromkeys(("Fermi", "Blackwell"), ("gpu-without-code",))
     for name, device, first, last in WINDOWS:
         also = told.get(name, ())
         older = f"a {name} GPU needs driver {first} or newer; the lock says {first - 1}"

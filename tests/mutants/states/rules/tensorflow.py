@@ -40,18 +40,28 @@ def processor_states() -> Iterator[State]:
     yield State("avx", "TensorFlow is not changed", {PRE + "avx": False}, only=("cuda",))
 
 
+# Generation that TensorFlow 2.21 has no code for: what its message says to do.
+WITHOUT_CODE = {
+    "Fermi": "out of the group",
+    "Kepler": "older than 2.15",
+    "Maxwell": "older than 2.17",
+    "Blackwell": "out of the group",
+}
+
+
 def code_states() -> Iterator[State]:
     for name, device, _first, _last in WINDOWS:
-        for version in ("2.11.1", "2.12.0"):
+        for version in ("2.15.1", "2.16.0"):
             row = {"row/tensorflow/version": version, "row/nvidia_driver/branch": "575"}
-            trips = name == "Hopper" and version == "2.11.1"
+            trips = name == "Hopper" and version == "2.15.1"
             old = ("gpu-driver-window",) if name in ("Fermi", "Kepler") else ()
-            old += ("gpu-without-code",) if name == "Blackwell" else ()
+            none = name in ("Fermi", "Blackwell", "Kepler")
+            old += ("gpu-without-code",) if none else ()
             yield State(
                 "gpu-translated",
                 f"{name} with TensorFlow {version}",
                 {"found/gpus/0/device": device, "found/gpus/1/device": device, **row},
-                (f"TensorFlow 2.11.1 has no code for a {name} GPU", "2.12 or newer")
+                (f"TensorFlow 2.15.1 has no code for a {name} GPU", "newer than 2.15")
                 if trips
                 else (),
                 also=old,
@@ -59,8 +69,8 @@ def code_states() -> Iterator[State]:
     for name, device, _first, _last in WINDOWS:
         for version in ("2.21.0", "2.22.0"):
             row = {"row/tensorflow/version": version, "row/nvidia_driver/branch": "575"}
-            trips = name == "Blackwell" and version == "2.21.0"
-            words = (f"TensorFlow 2.21.0 does not run on a {name} GPU", "out of the group")
+            trips = name in WITHOUT_CODE and version == "2.21.0"
+            words = (f"TensorFlow 2.21.0 does not run on a {name} GPU", WITHOUT_CODE.get(name, ""))
             yield State(
                 "gpu-without-code",
                 f"{name} with TensorFlow {version}",

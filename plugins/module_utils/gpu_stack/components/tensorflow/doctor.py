@@ -6,6 +6,7 @@ import re
 
 from ...doctor.case import RUN, Case, clue, run_of
 from ...host import gpu_models
+from ...tables import TENSORFLOW_TRANSLATED, TENSORFLOW_WITHOUT_CODE
 from ...type_checking import TYPE_CHECKING
 from .. import tensorflow
 from . import rules as tensorflow_rules
@@ -61,7 +62,7 @@ CASES = (
         "ptx-jit",
         "this TensorFlow has no code for this GPU: its first run compiles for half an hour",
         ("tensorflow/tensorflow#60739", "tensorflow/tensorflow#62320"),
-        "wish for TensorFlow 2.12 or newer for this host; the wait comes back whenever the cache "
+        "wish for TensorFlow 2.16 or newer for this host; the wait comes back whenever the cache "
         "(~/.nv/ComputeCache) is lost or too small",
         ("provision catalog --gpu '{gpu}'", "export CUDA_CACHE_MAXSIZE=4294967296"),
         (
@@ -78,8 +79,8 @@ CASES = (
             "tensorflow/tensorflow#101746",
             "tensorflow/tensorflow#111958",
         ),
-        "no wheel up to TensorFlow 2.21 runs on it: take the host out of the group; NVIDIA's own "
-        "container of TensorFlow has code for it",
+        "wish for an older TensorFlow where the GPU is an old one; no wheel up to TensorFlow 2.21 "
+        "runs on Blackwell: take such a host out of the group, NVIDIA's own container has code",
         ("provision catalog --gpu '{gpu}'",),
         (
             r"CUDA_ERROR_INVALID_PTX",
@@ -131,18 +132,18 @@ def protobuf(facts: Facts) -> Clues:
 
 def ptx_jit(facts: Facts) -> Clues:
     """Clues of GPUs for which TensorFlow's PTX is translated at the first run."""
-    return _code_clues(facts, tensorflow_rules.gpu_translated, tensorflow_rules.TRANSLATED)
+    return _code_clues(facts, tensorflow_rules.gpu_translated, TENSORFLOW_TRANSLATED)
 
 
 def no_code_for_gpu(facts: Facts) -> Clues:
     """Clues of GPUs that TensorFlow's wheel does not run on."""
-    return _code_clues(facts, tensorflow_rules.gpu_without_code, tensorflow_rules.WITHOUT_CODE)
+    return _code_clues(facts, tensorflow_rules.gpu_without_code, TENSORFLOW_WITHOUT_CODE)
 
 
 def _code_clues(
     facts: Facts,
     rule: Callable[..., Iterable[tuple[str, str]]],
-    generations: tuple[str, ...],
+    table: tensorflow_rules.Windows,
 ) -> Clues:
     """A preflight rule's reasons as clues, for the locked TensorFlow, or else the installed one."""
     state = facts["found"]["state"].get("tensorflow") or {}
@@ -152,6 +153,7 @@ def _code_clues(
     if not row.get(tensorflow.NAME) or not row.get("cuda"):
         return []
     reasons = rule(facts["found"], [], facts["options"], row)
+    generations = tensorflow_rules.within(table, facts["found"], row[tensorflow.NAME]["version"])
     devices = [gpu.get("device") for gpu in facts["found"]["gpus"]]
     concerned = [device for device in devices if gpu_models.generation(device) in generations]
     # As `provision catalog --gpu` takes it: "10de:2330" of "0x2330".

@@ -8,21 +8,17 @@ import re
 from ...host import gpu_models, surroundings
 from ...host.processes import accounts, text_of
 from ...rules import rules_of
+from ...tables import TENSORFLOW_TRANSLATED, TENSORFLOW_WITHOUT_CODE
 from ...type_checking import TYPE_CHECKING
 from .. import tensorflow
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...host.context import Context
     from ...shapes import Changes, Facts, Options, Reasons, Row
 
-# Newer than the code inside TensorFlow 2.9's wheel (up to compute capability 8.0 and its PTX).
-TRANSLATED = ("Hopper",)
-
-# No wheel up to 2.21 has machine code for it; what the driver would translate ends at the first
-# operation on 12.0 (https://github.com/tensorflow/tensorflow/issues/89272); 10.0 is not reported.
-WITHOUT_CODE = ("Blackwell",)
-
-LAST_WITHOUT_CODE = [2, 21]
+    Windows = Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
 
 CONDAS_OWN = "/etc/profile.d/conda.sh"
 # In the names of the directories of anaconda, miniconda, miniforge and mambaforge.
@@ -92,36 +88,60 @@ def avx_missing(facts: Facts, _changes: Changes, _options: Options, _row: Row) -
     ]
 
 
+def within(table: Windows, facts: Facts, version: str) -> list[str]:
+    """The generations of the host's GPUs whose window of releases has this TensorFlow."""
+    release = _release(version)
+    return [
+        name
+        for name in gpu_models.generations(facts["gpus"])
+        if name in table and table[name][0] <= release <= table[name][1]
+    ]
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
 def gpu_without_code(facts: Facts, _changes: Changes, _options: Options, row: Row) -> Reasons:
-    """Stops on GPUs that no wheel has code for."""
+    """Stops on GPUs that this wheel has no code for."""
     version = row["tensorflow"]["version"]
-    if [int(part) for part in version.split(".")[:2]] > LAST_WITHOUT_CODE:
-        return []
     return [
         (
-            f"TensorFlow {version} does not run on a {name} GPU: its wheel has no code for it "
-            "(https://github.com/tensorflow/tensorflow/issues/89272)",
-            "take this host out of the group; NVIDIA's own container of TensorFlow has code for it",
+            f"TensorFlow {version} does not run on a {name} GPU: its wheel has no code for it",
+            _with_code(name),
         )
-        for name in gpu_models.generations(facts["gpus"])
-        if name in WITHOUT_CODE
+        for name in within(TENSORFLOW_WITHOUT_CODE, facts, version)
     ]
+
+
+def _with_code(name: str) -> str:
+    """What to do about a generation that a wheel has no code for."""
+    first = TENSORFLOW_WITHOUT_CODE[name][0]
+    # What the driver would translate ends at the first operation on 12.0; 10.0 is not reported.
+    if first == min(window[0] for window in TENSORFLOW_WITHOUT_CODE.values()):
+        return (
+            "take this host out of the group; NVIDIA's own container of TensorFlow has code for "
+            "newer GPUs (https://github.com/tensorflow/tensorflow/issues/89272)"
+        )
+    return "wish for a TensorFlow older than {}.{} on this host".format(*first)
 
 
 def gpu_translated(facts: Facts, _changes: Changes, _options: Options, row: Row) -> Reasons:
     """Warns of GPUs whose first run waits for the driver's translation."""
-    version = [int(part) for part in row["tensorflow"]["version"].split(".")[:2]]
-    if version >= [2, 12]:
-        return []
+    version = row["tensorflow"]["version"]
+    unknown = ""
+    # The first CUDA whose libraries have code for Hopper.
+    if _release(row["cuda"]["release"]) < (11, 8):
+        unknown = f", and cuDNN and cuBLAS of CUDA {row['cuda']['release']} do not know it"
     return [
         (
-            f"TensorFlow {row['tensorflow']['version']} has no code for a {name} GPU: the first "
-            "run translates for half an hour, "
-            f"and cuDNN and cuBLAS of CUDA {row['cuda']['release']} do not know it",
-            "wish for TensorFlow 2.12 or newer on this host",
+            f"TensorFlow {version} has no code for a {name} GPU: the first run translates for "
+            f"half an hour{unknown}",
+            "wish for a TensorFlow newer than {}.{} on this host".format(
+                *TENSORFLOW_TRANSLATED[name][1]
+            ),
         )
-        for name in gpu_models.generations(facts["gpus"])
-        if name in TRANSLATED
+        for name in within(TENSORFLOW_TRANSLATED, facts, version)
     ]
 
 
