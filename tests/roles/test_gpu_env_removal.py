@@ -63,9 +63,10 @@ def test_the_lines_go_and_others_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "expected"), [(None, 0o644), (0o600, 0o600), (0o640, 0o640), (0o666, 0o644)]
+    ("mode", "expected"), [(None, 0o640), (0o600, 0o600), (0o640, 0o640), (0o666, 0o644)]
 )
 def test_the_file_is_not_opened_for_others(tmp_path: Path, mode: int | None, expected: int) -> None:
+    """A new one is as root's umask has it."""
     file = tmp_path / "environment"
     if mode is not None:
         file.write_text("https_proxy=http://me:secret@proxy:3128\n", "utf-8")
