@@ -277,8 +277,8 @@ def test_the_plan_of_a_removal_refuses_what_the_role_refuses(machine: Machine) -
     shim(machine, "moby", "/usr/bin/nvidia-container-runtime")  # docker is asked for its own
     assert gone(machine) == {}
     shim(machine, "k8s.io", "/usr/bin/nvidia-container-runtime")
-    assert "away: k8s.io/abc" in gone(machine)["containerd-containers"]
-    assert "away: k8s.io/abc" in gone(machine, "none")["containerd-containers"]
+    assert "absent: k8s.io/abc" in gone(machine)["containerd-containers"]
+    assert "absent: k8s.io/abc" in gone(machine, "none")["containerd-containers"]
     shim(machine, "k8s.io", "runc")
     machine.units["KillMode"] = "mixed"
     assert "KillMode of containerd" in gone(machine)["containerd-containers"]

@@ -298,8 +298,8 @@ def test_the_plan_of_a_removal_refuses_what_the_role_refuses(machine: Machine) -
     machine.role().write()
     assert gone(machine) == {}
     conmon(machine, "900", look.RUNTIME, "/a")
-    assert "away: k8s_ada" in gone(machine)["crio-containers"]
-    assert "away: k8s_ada" in gone(machine, "none")["crio-containers"]
+    assert "absent: k8s_ada" in gone(machine)["crio-containers"]
+    assert "absent: k8s_ada" in gone(machine, "none")["crio-containers"]
     conmon(machine, "900", "/usr/sbin/runc", "/system.slice/crio.service")
     assert "conmon runs in its own cgroup (1)" in gone(machine)["crio-containers"]
     assert gone(machine, "none") == {}

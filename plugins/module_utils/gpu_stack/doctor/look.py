@@ -12,7 +12,7 @@ import stat
 
 from .. import host_rules
 from ..components import nvidia_driver
-from ..components.nvidia_driver import make_log, signing
+from ..components.nvidia_driver import driver_method, signing
 from ..host import apt, platform
 from ..host.context import SILENT
 from ..type_checking import TYPE_CHECKING
@@ -129,7 +129,7 @@ def builds(context: Context) -> list[dict[str, Any]]:
     paths = context.glob("/var/lib/dkms/nvidia*/*/build/make.log")
     for path in paths + context.glob("/var/lib/dkms/nvidia*/*/*/*/log/make.log"):
         text = context.read(path) or ""
-        logs.append({"path": path, "kernel": make_log.kernel(text), "text": text})
+        logs.append({"path": path, "kernel": driver_method.kernel_of_log(text), "text": text})
     return logs
 
 

@@ -37,6 +37,8 @@ SONAMES = ("libcuda.so.1", "libnvidia-ml.so.1")
 
 # DKMS's names of the module: Debian's, NVIDIA's and the .run file's, Canonical's for -server.
 DKMS = "/var/lib/dkms"
+# The first line of DKMS's log; dkms 3.2 names itself there ("DKMS (dkms-3.2.2) make.log ...").
+BUILT_FOR = re.compile(r"^DKMS (?:\([^)\n]*\) )?make\.log for \S+ for kernel (\S+)", re.M)
 DEBIAN_MODULE = "nvidia-current"
 MODULES = ("nvidia", "nvidia-srv", "nvidia-open", "nvidia-srv-open", DEBIAN_MODULE)
 
@@ -69,6 +71,12 @@ BRANCHED = re.compile(
 # Modules that the distribution built and signed, one package per kernel and one that follows the
 # newest. Their version is the kernel's, so the module in them is compared instead.
 OF_KERNEL = re.compile(r"^linux-(modules|objects|signatures)-nvidia-")
+
+
+def kernel_of_log(log: str) -> str | None:
+    """The kernel that a log of DKMS's says it is of; None where it says none."""
+    named = BUILT_FOR.search(log)
+    return None if named is None else named.group(1)
 
 
 def source(row: Row) -> str:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 # "file:line:column: error: ..."; the compiler's own command lines hold the word too.
 ERROR = re.compile(r":[0-9]+: (fatal )?error: ")
-# The first line of DKMS's log; dkms 3.2 names itself there ("DKMS (dkms-3.2.2) make.log ...").
-KERNEL = re.compile(r"^DKMS (?:\([^)\n]*\) )?make\.log for \S+ for kernel (\S+)", re.M)
 NAMES = ("nvidia", "nvidia-srv")
 # Lines in a message, and characters of a line.
 MANY = 3
@@ -43,12 +41,6 @@ def words(version: str, module: str, kernels: Collection[str] = ()) -> str:
     return f"The kernel module was not built: {excerpt} (whole output on the host: {path})."
 
 
-def kernel(log: str) -> str | None:
-    """The kernel that a log of DKMS's says it is of; None where it says none."""
-    named = KERNEL.search(log)
-    return None if named is None else named.group(1)
-
-
 def _latest(places: list[str], kernels: Collection[str]) -> str | None:
     """The newest log of a failed build, which DKMS leaves in `build`.
 
@@ -71,7 +63,7 @@ def _latest(places: list[str], kernels: Collection[str]) -> str | None:
 def _is_of(path: str, kernels: Collection[str]) -> bool:
     """Whether a log is of one of these kernels; one that names none may be."""
     with open(path, encoding="utf-8", errors="replace") as file:
-        named = kernel(file.read(4096))
+        named = driver_method.kernel_of_log(file.read(4096))
     return named is None or not kernels or named in kernels
 
 

@@ -129,10 +129,12 @@ def _with_code(name: str) -> str:
 def gpu_translated(facts: Facts, _changes: Changes, _options: Options, row: Row) -> Reasons:
     """Warns of GPUs whose first run waits for the driver's translation."""
     version = row["tensorflow"]["version"]
+    # None where the libraries are wheels.
+    cuda = (row.get("cuda") or {}).get("release")
     unknown = ""
     # The first CUDA whose libraries have code for Hopper.
-    if _release(row["cuda"]["release"]) < (11, 8):
-        unknown = f", and cuDNN and cuBLAS of CUDA {row['cuda']['release']} do not know it"
+    if cuda and _release(cuda) < (11, 8):
+        unknown = f", and cuDNN and cuBLAS of CUDA {cuda} do not know it"
     return [
         (
             f"TensorFlow {version} has no code for a {name} GPU: the first run translates for "
