@@ -57,6 +57,11 @@ class RunRequest:
     verbose: bool
     as_json: bool
 
+    @property
+    def quiet(self) -> bool:
+        """Whether Ansible's output goes to its log alone."""
+        return self.as_json or not (self.verbose or self.options.ask_become_pass)
+
 
 def run_request(
     project: ProjectOption = Path(),

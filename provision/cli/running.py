@@ -31,7 +31,7 @@ def run_and_show(mode: Mode, request: RunRequest, *, former: bool = False) -> No
     if not former:
         check_fresh(project)
     reported: Collection[str] = ()
-    quiet = request.as_json or not (request.verbose or options.ask_become_pass)
+    quiet = request.quiet
     if request.as_json:
         outcome = run.run_playbook(project, options, mode=mode)
         print_json(outcome.report)

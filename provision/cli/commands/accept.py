@@ -69,7 +69,7 @@ def accept(
         request.options, extra_vars=[*request.options.extra_vars, *_asked(level, minutes, in_use)]
     )
     running.check_fresh(project)
-    quiet = not (request.verbose or options.ask_become_pass) or request.as_json
+    quiet = request.quiet
     data, code = running.examined(project, run.ACCEPTANCE, options, "asking every GPU", quiet=quiet)
     if html_file is not None:
         past = acceptance.history(project / "report")

@@ -41,7 +41,7 @@ def ask_doctor(
         return
     project, options = request.project, request.options
     running.check_fresh(project)
-    quiet = not (request.verbose or options.ask_become_pass) or request.as_json
+    quiet = request.quiet
     steps = ["gpu_doctor_fix=true"] if fix else []
     with_steps = dataclasses.replace(options, extra_vars=[*options.extra_vars, *steps])
     data, code = _doctor(project, with_steps, quiet=quiet)

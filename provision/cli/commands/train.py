@@ -186,14 +186,8 @@ def _run(request: RunRequest, wanted: Mapping[str, Any]) -> tuple[run.Training, 
     options = replace(
         request.options, extra_vars=[*request.options.extra_vars, json.dumps(variables)]
     )
-    quiet = _is_quiet(request)
-    view = View(quiet=request.as_json or not quiet)
-    return run.train(request.project, options, view.on_event, quiet=quiet), view
-
-
-def _is_quiet(request: RunRequest) -> bool:
-    """Whether Ansible's output goes to its log alone."""
-    return request.as_json or not (request.verbose or request.options.ask_become_pass)
+    view = View(quiet=request.as_json or not request.quiet)
+    return run.train(request.project, options, view.on_event, quiet=request.quiet), view
 
 
 def _interrupted(
@@ -245,7 +239,7 @@ def _lines(report: Mapping[str, Any] | None) -> list[str]:
 def _show(request: RunRequest, done: run.Training, view: View, user: str | None) -> None:
     if done.report is None and not done.interrupted:
         outcome = run.Outcome(None, 0, done.exit_code, done.log)
-        raise running.no_report(outcome, quiet=_is_quiet(request))
+        raise running.no_report(outcome, quiet=request.quiet)
     if request.as_json:
         print_json(done.report)
         return
