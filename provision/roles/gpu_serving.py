@@ -11,6 +11,7 @@ from provision.collection import stack_module
 from provision.inventory import Fault, is_template
 from provision.models import Wish
 from provision.roles.base import Options, Role, Row, option
+from provision.roles.slurm import GPU_SHARE
 from provision.roles.workspaces_on_hosts import (
     image_fault,
     people,
@@ -82,9 +83,7 @@ class GpuServingOptions(Options):
     gpu_serving_slurm: dict[str, Any] = option(
         {},
         internal=True,
-        planned="{'slurm_state': slurm_state | default('absent'), "
-        "'slurm_compute': slurm_compute | default(true), "
-        "'slurm_gpus': slurm_gpus | default('all')}",
+        planned=GPU_SHARE,
     )
     """The Slurm options that say which GPUs Slurm gives out; no model gets these."""
     gpu_serving_patience: int = option(300)

@@ -6,6 +6,7 @@ import re
 from typing import Any, Literal
 
 from provision.roles.base import Options, Role, Row, option
+from provision.roles.slurm import GPU_SHARE
 from provision.roles.workspaces_on_hosts import is_shared_place, locked, people, size
 
 _PULLED = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
@@ -169,9 +170,7 @@ class GpuWorkspaceOptions(Options):
     gpu_workspace_slurm: dict[str, Any] = option(
         {},
         internal=True,
-        planned="{'slurm_state': slurm_state | default('absent'), "
-        "'slurm_compute': slurm_compute | default(true), "
-        "'slurm_gpus': slurm_gpus | default('all')}",
+        planned=GPU_SHARE,
     )
     """The Slurm options that say which GPUs Slurm gives out; no workspace gets these."""
     gpu_workspace_patience: int = option(180)

@@ -17,6 +17,11 @@ from provision.roles.base import Options, Role, Row, State, option
 from provision.roles.workspaces_on_hosts import people
 
 _PACKAGE = "provision_component_slurm"
+# What workspaces and models read of Slurm, whose options are undefined in a play without its role.
+GPU_SHARE = (
+    "{'slurm_state': slurm_state | default('absent'), 'slurm_compute': slurm_compute | "
+    "default(true), 'slurm_gpus': slurm_gpus | default('all')}"
+)
 
 
 @functools.cache

@@ -44,7 +44,7 @@ def former(host: Host, options: dict[str, Any]) -> str:
 
 
 def test_a_node_is_not_given_to_another_controller(host: Host) -> None:
-    """Its slurmd would end jobs that the other one does not know."""
+    """Its slurmd would end jobs that the new controller does not know."""
     noted(host, part=PART, controller="gpu01")
     assert former(host, of("gpu05", "10.0.0.5")) == "gpu01"
     assert former(host, of("gpu01", "10.0.0.1")) == ""
