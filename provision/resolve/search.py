@@ -7,15 +7,19 @@ and a person needs the *smallest* set of wishes that clash, which takes many sma
 wish left out.
 
 Why a plain search is complete: `solve` tries the candidates of each variable in their order, and
-leaves out only what a rule forbids together with those already chosen (forward checking). So it
-returns None only if no assignment keeps all rules, and otherwise the first in the order of
-preference. (tests/unit/generator/test_search.py compares it with the product of all candidates.)
+leaves out only what a rule forbids together with those already chosen (forward checking). Where the
+rest cannot be completed it asks which of the chosen values are to blame, and tries no other value
+of a variable that is not among them (conflict-directed backjumping: Prosser, "Hybrid algorithms for
+the constraint satisfaction problem", 1993). So it returns None only if no assignment keeps all
+rules, and otherwise the first in the order of preference. (tests/unit/generator/test_search.py
+compares it with the product of all candidates.)
 
 Pure: no clock, no disk, no randomness; the same problem has the same answer.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,14 +74,24 @@ class Problem:
             ]
             for name in names
         }
-        return self._extend(names, {}, left)
+        found = self._extend(names, {}, left, dict.fromkeys(names, frozenset()))
+        return found if isinstance(found, dict) else None
 
     def _extend(
-        self, names: Sequence[str], chosen: dict[str, Any], left: Mapping[str, Sequence[Any]]
-    ) -> dict[str, Any] | None:
-        """The best assignment that extends `chosen` by `names`, whose candidates are `left`."""
-        if any(not left[name] for name in names):
-            return None
+        self,
+        names: Sequence[str],
+        chosen: dict[str, Any],
+        left: Mapping[str, Sequence[Any]],
+        blame: Mapping[str, frozenset[str]],
+    ) -> dict[str, Any] | frozenset[str]:
+        """The best assignment that extends `chosen` by `names`, whose candidates are `left`.
+
+        Or, if there is none, variables of `chosen` whose values suffice for that. `blame` has, for
+        each of `names`, those that took candidates away from it.
+        """
+        for name in names:
+            if not left[name]:
+                return blame[name]
         if not names:
             return dict(chosen)
         name, later = names[0], names[1:]
@@ -85,35 +99,49 @@ class Problem:
         if name in self.order:
             key = self.order[name]
             values = sorted(values, key=lambda value: key(value, chosen))
+        to_blame = blame[name]
         for value in values:
             chosen[name] = value
-            solution = self._extend(later, chosen, self._narrowed(name, later, chosen, left))
-            if solution is not None:
-                return solution
-        chosen.pop(name, None)
-        return None
+            result = self._extend(later, chosen, *self._narrowed(name, chosen, left, blame))
+            if isinstance(result, dict):
+                return result
+            if name not in result:
+                to_blame = result
+                break
+            to_blame |= result - {name}
+        del chosen[name]
+        return to_blame
 
     def _narrowed(
         self,
         name: str,
-        later: Sequence[str],
         chosen: Mapping[str, Any],
         left: Mapping[str, Sequence[Any]],
-    ) -> dict[str, Sequence[Any]]:
-        """The candidates of `later` that the choice of `name` leaves.
+        blame: Mapping[str, frozenset[str]],
+    ) -> tuple[dict[str, Sequence[Any]], dict[str, frozenset[str]]]:
+        """`left` and `blame` once `name` is chosen."""
+        narrowed, blamed = dict(left), dict(blame)
+        for rule, last in self._applied[name]:
+            values = [
+                value for value in narrowed[last] if self._allows(rule, {**chosen, last: value})
+            ]
+            if len(values) < len(narrowed[last]):
+                narrowed[last] = values
+                blamed[last] = blamed[last].union(rule.variables) - {last}
+        return narrowed, blamed
 
-        Each rule about `name` with one variable left to choose narrows that variable, so every rule
-        is applied before the last of its variables is chosen.
+    @functools.cached_property
+    def _applied(self) -> dict[str, list[tuple[Rule, str]]]:
+        """Variable -> rules that are applied once it is chosen, and the variable each narrows.
+
+        That is when all but the last of a rule's variables are chosen.
         """
-        narrowed = {variable: left[variable] for variable in later}
+        places = {name: place for place, name in enumerate(self.candidates)}
+        applied: dict[str, list[tuple[Rule, str]]] = {name: [] for name in self.candidates}
         for rule in self.rules:
-            unchosen = [variable for variable in rule.variables if variable not in chosen]
-            if name in rule.variables and len(unchosen) == 1:
-                (last,) = unchosen
-                narrowed[last] = [
-                    value for value in narrowed[last] if self._allows(rule, {**chosen, last: value})
-                ]
-        return narrowed
+            *_, before, last = sorted(rule.variables, key=lambda name: places[name])
+            applied[before].append((rule, last))
+        return applied
 
     def _allows(self, rule: Rule, values: Assignment) -> bool:
         """`rule.holds`, called once for the same candidates."""

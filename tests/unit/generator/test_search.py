@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,20 +12,22 @@ from hypothesis import strategies as st
 
 from provision.resolve.search import Demand, Problem, Rule
 
-NAMES = ("a", "b", "c")
+NAMES = ("a", "b", "c", "d", "e")
+# Of neighbours, and of variables with others between them that a rule may not name.
+RULED = [("a", "b"), ("b", "c"), ("a", "d"), ("d", "a"), ("e", "b"), ("a", "c", "e")]
 
 
-def forbids(name: str, variables: tuple[str, ...], pairs: set[tuple[int, ...]]) -> Rule:
-    return Rule(name, variables, lambda *values: values not in pairs)
+def forbids(name: str, variables: tuple[str, ...], together: set[tuple[int, ...]]) -> Rule:
+    return Rule(name, variables, lambda *values: values not in together)
 
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[Problem, list[Demand]]:
     candidates = {name: list(range(draw(st.integers(1, 3)))) for name in NAMES}
     rules = []
-    for number, pair in enumerate([("a", "b"), ("b", "c"), ("a", "c"), ("c", "a")]):
-        every = list(itertools.product(*(range(3) for _ in pair)))
-        rules.append(forbids(f"r{number}", pair, set(draw(st.lists(st.sampled_from(every))))))
+    for number, ruled in enumerate(RULED):
+        every = list(itertools.product(*(range(3) for _ in ruled)))
+        rules.append(forbids(f"r{number}", ruled, set(draw(st.lists(st.sampled_from(every))))))
     demands = []
     for number, name in enumerate(draw(st.lists(st.sampled_from(NAMES), max_size=4))):
         allowed = draw(st.sets(st.integers(0, 2)))
@@ -49,6 +52,30 @@ def test_the_first_of_all_that_are_allowed(case: tuple[Problem, list[Demand]]) -
     problem, demands = case
     allowed = everything(problem, demands)
     assert problem.solve(demands) == (allowed[0] if allowed else None)
+
+
+def test_values_not_to_blame_are_jumped_over_and_no_others() -> None:
+    """Problems with so many forbidden values that nearly each search has to go back."""
+    solved = 0
+    for seed in range(400):
+        random = Random(seed)  # noqa: S311 (no secret)
+        rules = [
+            forbids(
+                f"r{number}",
+                ruled,
+                {
+                    values
+                    for values in itertools.product(range(3), repeat=len(ruled))
+                    if random.random() < 0.45
+                },
+            )
+            for number, ruled in enumerate(RULED)
+        ]
+        problem = Problem({name: list(range(3)) for name in NAMES}, rules)
+        allowed = everything(problem, [])
+        assert problem.solve() == (allowed[0] if allowed else None), seed
+        solved += bool(allowed)
+    assert 50 < solved < 350
 
 
 @given(problems())
