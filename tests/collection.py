@@ -27,6 +27,8 @@ RUN_LOCK = PLUGINS / "module_utils" / "run_lock"
 NAME = "provision.gpu"
 # Where Python finds the collection by its name, as Ansible does; scripts/setup makes it.
 IMPORTABLE = ROOT / ".venv" / "collections"
+# What gives an Ansible the tests' own tasks (`writes_json`).
+ACTIONS = {"ANSIBLE_ACTION_PLUGINS": str(ROOT / "tests" / "action_plugins")}
 # The oldest ansible-core that we support, which scripts/setup installs beside.
 OLDEST = ROOT / ".venv-oldest" / "bin"
 
@@ -47,6 +49,11 @@ def collections(folder: Path) -> Path:
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(ROOT)
     return folder
+
+
+def writes_json(path: Path, value: Any) -> dict[str, Any]:
+    """The task of a play that has ACTIONS: writes a value, or an expression of one, as JSON."""
+    return {"write_json": {"path": str(path), "value": value}}
 
 
 def one_role(role: str, hosts: str = "all", **variables: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.collection import IMPORTABLE, NAME, altered
+from tests.collection import ACTIONS, IMPORTABLE, NAME, altered, writes_json
 
 
 def results(
@@ -30,8 +30,7 @@ def results(
         call = {f"{NAME}.{module}": task["arguments"], "register": f"result_{name}"}
         book.append({"name": name, **call, "ignore_errors": True, **words})
     answers = ", ".join(f"'{name}': result_{name}" for name in tasks)
-    out = {"dest": str(folder / "out.json"), "content": "{{ {" + answers + "} | to_json }}"}
-    book.append({"ansible.builtin.copy": {**out, "mode": "0600"}, "no_log": True})
+    book.append(writes_json(folder / "out.json", "{{ {" + answers + "} | to_json }}"))
     play = {"hosts": "localhost", "gather_facts": False, "tasks": book}
     (folder / "play.yml").write_text(json.dumps([play]), "utf-8")
     (folder / "vars.json").write_text(json.dumps(dict(variables or {})), "utf-8")
@@ -43,7 +42,9 @@ def results(
             *("-e", interpreter, "-e", "@vars.json", "play.yml"),
         ],
         cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(IMPORTABLE), **environment},
+        env={
+            **os.environ, **ACTIONS, "ANSIBLE_COLLECTIONS_PATH": str(IMPORTABLE), **environment,
+        },
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((folder / "out.json").read_text("utf-8")), done.stdout + done.stderr

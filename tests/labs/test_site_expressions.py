@@ -19,7 +19,7 @@ import yaml
 from provision.render import spec
 from provision.roles import ROLES
 from provision.verify.conftest import OPTIONS
-from tests.collection import IMPORTABLE, ROOT, tasks_of
+from tests.collection import ACTIONS, IMPORTABLE, ROOT, tasks_of, writes_json
 
 STACK = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))[1]
 
@@ -109,11 +109,7 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     root = tmp_path_factory.mktemp("expressions")
     steps.append(
         {
-            "ansible.builtin.copy": {
-                "dest": str(root / "out.json"),
-                "content": "{{ wanted | to_json }}",
-                "mode": "0600",
-            },
+            **writes_json(root / "out.json", "{{ wanted | to_json }}"),
             "vars": {"wanted": wanted},
         }
     )
@@ -140,7 +136,7 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        env={**os.environ, **ACTIONS, "ANSIBLE_NOCOLOR": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((root / "out.json").read_text(encoding="utf-8"))
@@ -156,8 +152,8 @@ def test_a_refusal_refuses_what_it_should(messages: list[str], number: int) -> N
         assert messages[number] == ""
 
 
-def played(folder: Path, play: dict[str, Any], environment: dict[str, str] | None = None) -> None:
-    """Runs a play on this machine; `environment` stands in for this process's own."""
+def played(folder: Path, play: dict[str, Any], **environment: str) -> None:
+    """Runs a play on this machine."""
     (folder / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False), encoding="utf-8")
     interpreter = f"ansible_python_interpreter={sys.executable}"
     options = ["-i", "localhost,", "-c", "local", "-e", interpreter]
@@ -167,7 +163,7 @@ def played(folder: Path, play: dict[str, Any], environment: dict[str, str] | Non
         capture_output=True,
         text=True,
         check=False,
-        env=environment,
+        env={**os.environ, **ACTIONS, **environment},
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -193,16 +189,12 @@ def test_a_run_hands_the_checks_what_the_inventory_says(tmp_path: Path) -> None:
             },
             "tasks": [
                 {
-                    "ansible.builtin.copy": {
-                        "content": "{{ __verify_options | to_json }}",
-                        "dest": f"{tmp_path}/options.json",
-                        "mode": "0600",
-                    },
+                    **writes_json(tmp_path / "options.json", "{{ __verify_options | to_json }}"),
                     "vars": {"__verify_options": options},
                 }
             ],
         },
-        {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(IMPORTABLE)},
+        ANSIBLE_COLLECTIONS_PATH=str(IMPORTABLE),
     )
     handed = json.loads((tmp_path / "options.json").read_text("utf-8"))
     assert handed == {
@@ -241,11 +233,7 @@ def test_the_environments_beside_reach_their_role_and_their_checks(tmp_path: Pat
         content |= {"row": row, "staying": staying}
         tasks.append(
             {
-                "ansible.builtin.copy": {
-                    "dest": str(tmp_path / f"{number}.json"),
-                    "content": "{{ content | to_json }}",
-                    "mode": "0600",
-                },
+                **writes_json(tmp_path / f"{number}.json", "{{ content | to_json }}"),
                 "vars": {
                     "content": content,
                     "__gpu_state_beside": other,
@@ -294,12 +282,8 @@ def test_a_role_takes_its_repairs_from_the_plan_where_there_is_one(
     variables: dict[str, Any] = {"content": defaults}
     if planned:
         variables |= {"gpu_plan": {"repairs": repairs}, "gpu_workspaces": [{"name": "ada"}]}
-    copy = {
-        "dest": str(tmp_path / "out.json"),
-        "content": "{{ content | to_json }}",
-        "mode": "0600",
-    }
-    task = {"ansible.builtin.copy": copy, "vars": variables}
+    written = writes_json(tmp_path / "out.json", "{{ content | to_json }}")
+    task = {**written, "vars": variables}
     played(tmp_path, {"hosts": "localhost", "gather_facts": False, "tasks": [task]})
     found = json.loads((tmp_path / "out.json").read_text("utf-8"))
     options = {o.name: o for role in ROLES for o in role.options}

@@ -18,7 +18,7 @@ from gpu_stack.host.context import Context
 from gpu_stack.host.managed_files import Entry, RefusalError
 from gpu_stack.host.owned_files import owned, paths
 
-from tests.collection import IMPORTABLE, altered, module, programs
+from tests.collection import ACTIONS, IMPORTABLE, altered, module, programs, writes_json
 from tests.host_tree import put
 
 NEWEST = Path(sys.executable).parent / "ansible-playbook"
@@ -338,8 +338,7 @@ def play(folder: Path, program: str, *tasks: dict[str, Any], **more: Any) -> tup
         for number, words in enumerate(tasks)
     ]
     answer = ", ".join(f"result{number}" for number in range(len(tasks)))
-    out = {"dest": str(folder / "out.json"), "content": "{{ [" + answer + "] | to_json }}"}
-    last: dict[str, Any] = {"ansible.builtin.copy": out, "check_mode": False, "diff": False}
+    last = writes_json(folder / "out.json", "{{ [" + answer + "] | to_json }}")
     more["ansible_python_interpreter"] = sys.executable
     play = {"hosts": "localhost", "gather_facts": False, "vars": more, "tasks": [*book, last]}
     (folder / "book.yml").write_text(json.dumps([play]), "utf-8")
@@ -348,6 +347,7 @@ def play(folder: Path, program: str, *tasks: dict[str, Any], **more: Any) -> tup
         cwd=folder,
         env={
             **os.environ,
+            **ACTIONS,
             "ANSIBLE_COLLECTIONS_PATH": str(IMPORTABLE),
             "ANSIBLE_NOCOLOR": "1",
         },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from provision.run import find_program
+from tests.collection import ACTIONS, writes_json
 
 ROLE = Path(__file__).parents[2] / "roles" / "nvidia_driver"
 BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -42,16 +44,15 @@ def test_who_is_on_this_kernel_is_not_rebooted(tmp_path: Path) -> None:
     ]
     answers = {str(n): f"{{{{ case_{n} | bool }}}}" for n in range(len(CASES))}
     written = {
-        "ansible.builtin.copy": {
-            "dest": str(tmp_path / "answers"), "content": "{{ answers | to_json }}",
-        },
+        **writes_json(tmp_path / "answers", "{{ answers | to_json }}"),
         "vars": {"answers": answers},
-    }  # fmt: skip
+    }
     play = {"hosts": "localhost", "gather_facts": False, "tasks": [*tasks, written]}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]), "utf-8")
     done = subprocess.run(
-        [find_program(), "play.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+        [find_program(), "play.yml"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, **ACTIONS},
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "answers").read_text("utf-8"))
     assert [str(found[str(n)]) for n in range(len(CASES))] == [str(own) for *_, own in CASES]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from gpu_stack.host import package_lists
 
-from tests.collection import collections
+from tests.collection import ACTIONS, collections, writes_json
 
 DEBIAN = "http://deb.debian.org/debian/"
 # As `apt-get indextargets` of Debian 11 prints them.
@@ -181,13 +181,8 @@ def play(apt: Apt, *arguments: str, **options: Any) -> tuple[dict[str, Any], str
     result = apt.folder / "result.json"
     tasks = [
         {"provision.gpu.package_lists": options, "register": "lists", "ignore_errors": True},
-        {
-            "ansible.builtin.copy": {
-                "content": "{{ lists | to_json }}", "dest": str(result), "mode": "0644",
-            },
-            "check_mode": False,
-        },
-    ]  # fmt: skip
+        writes_json(result, "{{ lists | to_json }}"),
+    ]
     book = apt.folder / "play.yml"
     book.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
     path = apt.folder / "collections"
@@ -199,6 +194,7 @@ def play(apt: Apt, *arguments: str, **options: Any) -> tuple[dict[str, Any], str
         ],
         env={
             **os.environ,
+            **ACTIONS,
             "ANSIBLE_COLLECTIONS_PATH": str(path if path.exists() else collections(path)),
         },
         capture_output=True, text=True, check=False, timeout=120,

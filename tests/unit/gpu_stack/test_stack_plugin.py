@@ -19,7 +19,7 @@ from ansible import release
 from ansible_collections.provision.gpu.plugins.action.gpu_state import script
 from ansible_collections.provision.gpu.plugins.plugin_utils import look_sources
 
-from tests.collection import PLUGINS, collections
+from tests.collection import ACTIONS, PLUGINS, collections
 
 PLAYBOOK = """
 - hosts: all
@@ -30,12 +30,7 @@ PLAYBOOK = """
   tasks:
     - ansible.builtin.import_role: {{name: provision.gpu.gpu_state}}
       tags: [always]
-    - ansible.builtin.copy:
-        content: "{{{{ gpu_plan | to_json }}}}"
-        dest: {result}
-        mode: "0644"
-      check_mode: false
-      vars: {{ansible_python_interpreter: "{{{{ ansible_playbook_python }}}}"}}
+    - write_json: {{path: {result}, value: "{{{{ gpu_plan | to_json }}}}"}}
       tags: [always]
 """
 
@@ -46,6 +41,7 @@ def settings(tmp_path: Path) -> dict[str, str]:
     path = path if path.exists() else collections(path)
     return {
         **os.environ,
+        **ACTIONS,
         "ANSIBLE_COLLECTIONS_PATH": str(path),
         "ANSIBLE_NOCOLOR": "1",
         # From ansible-core 2.21 on -vvv shows a module's arguments only where that is asked for.
