@@ -55,6 +55,7 @@ from ansible_collections.provision.gpu.plugins.plugin_utils.writer import Writer
 
 DEBUG = ("debug", "ansible.builtin.debug")
 LOOK = ("gpu_state", "provision.gpu.gpu_state")
+REBOOT = ("reboot", "ansible.builtin.reboot")
 # Of the texts of a host's progress.
 TEXT_LIMIT = 200
 UNMATCHED = "--limit matches no host of the inventory: "
@@ -134,6 +135,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
         name = host.get_name()
         self._begun[name, task._uuid] = time.monotonic()
+        if self._holders is not None and task.action in REBOOT:
+            self._holders.reboots(name)
         if self._serving:
             return
         about = self._about(task)

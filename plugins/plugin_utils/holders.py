@@ -20,6 +20,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 HOLD_MARK = "PROVISION-HOLD "
+# The environment variable by which workers know the hosts that are lost: a JSON list.
+LOST = "PROVISION_LOST"
 # How long the end of a run waits for its holders; they give the steps of a cut-off run five.
 HOLDERS_SECONDS = 7.0
 # How often they get a sign of life; after four missed ones they take the run for dead.
@@ -37,6 +39,9 @@ class Holders:
     later close their copies at once, so that the end of this process, kill -9 included, closes the
     pipes, which ends the locks on the hosts.
 
+    A host is lost when its holder ends before the run does: another run has taken its place, or
+    may. `filter/still_held.py` stops the tasks of such a host.
+
     `on_message(host, message)` is called from a thread of its own, with a holder's message.
     """
 
@@ -48,6 +53,8 @@ class Holders:
         self._stop = threading.Event()
         self._finished = False
         self._given_up: Collection[str] = ()
+        self._lost: set[str] = set()
+        self._rebooting: set[str] = set()
         # Held while pipes change hands and while a worker is forked: a copy that a worker
         # inherited unnoticed would keep the locks for as long as its task lasts.
         self._lock = threading.Lock()
@@ -67,12 +74,18 @@ class Holders:
         os.environ["PROVISION_HOLD"] = f"{self._pid}:{self._theirs.fileno()}"
         os.environ["PROVISION_HOLD_REQUEST"] = json.dumps(request)
         os.environ["PROVISION_RUN_ID"] = self.run
+        os.environ[LOST] = "[]"
         os.register_at_fork(
             before=self._lock.acquire,
             after_in_parent=self._lock.release,
             after_in_child=self._forget,
         )
         self._thread.start()
+
+    def reboots(self, host: str) -> None:
+        """The run reboots this host, which ends its holder: it is not lost by that."""
+        with self._lock:
+            self._rebooting.add(host)
 
     def stop(self, *, finished: bool, given_up: Collection[str] = ()) -> None:
         """Releases every host and waits for it, a few seconds at most.
@@ -132,6 +145,8 @@ class Holders:
             message = json.loads(data)
             rest = bytearray(message["rest"].encode())
             self._pipes[handles[1]] = (message["host"], handles[0], rest)
+            self._rebooting.discard(message["host"])
+            self._note(self._lost - {message["host"]})
         for handle in handles:
             os.set_blocking(handle, False)
         selector.register(handles[1], selectors.EVENT_READ)
@@ -156,6 +171,14 @@ class Holders:
             os.close(handle)
             if pipe >= 0:
                 os.close(pipe)
+            held = {other for other, _pipe, _data in self._pipes.values()} | self._rebooting
+            if not self._stop.is_set():
+                self._note(self._lost | ({host} - held))
+
+    def _note(self, lost: set[str]) -> None:
+        """Lets workers that are forked from now on know which hosts are lost."""
+        self._lost = lost
+        os.environ[LOST] = json.dumps(sorted(lost))
 
     def _lines(self, host: str, data: bytearray) -> None:
         """Passes the complete lines of `data` on as messages, and removes them from it."""

@@ -46,7 +46,8 @@ def message_of(result: dict[str, Any]) -> str:
     if failed_items:
         parts += [message_of(item) for item in failed_items]
     elif result.get("msg"):
-        parts.append(str(result["msg"]))
+        # Newer versions of Ansible name the filter before what it says.
+        parts.append(str(result["msg"]).rpartition("still_held' failed: ")[2])
     stderr = result.get("stderr") or result.get("module_stderr")
     if isinstance(stderr, str) and stderr.strip() and not failed_items:
         parts += stderr.strip().splitlines()[-STDERR_LINES:]

@@ -6,12 +6,16 @@ And what held the host dies with its run, however that ends: nobody has to remov
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+from ansible_collections.provision.gpu.plugins.filter.still_held import MESSAGE
 from conftest import NEWEST, Project
 from fault_run import kill_tree
 
@@ -21,6 +25,7 @@ HOST = "bare1"
 TAGS = ("--tags", "nvidia_driver")
 # The driver's role installs something there, for long enough to be met by another run.
 AT_WORK = "nvidia_driver : present | lists | Fetch the package lists"
+FIRST_OF_GPU_ENV = "gpu_env : present | Write the environment of shells, units and the loader"
 
 
 def events(project: Path) -> list[dict[str, Any]]:
@@ -77,3 +82,38 @@ def test_the_second_run_says_who_is_at_work_and_touches_nothing(bare: Project) -
     entry = other.entry(HOST)
     assert "nvidia_driver" in entry["components"]
     assert "nvidia_driver" not in {change["component"] for change in entry["left"]}
+
+
+@pytest.mark.slow
+def test_a_run_that_slept_and_lost_its_host_begins_nothing_more_there(bare: Project) -> None:
+    """As on a laptop that was closed: what it had begun ends meanwhile, and nothing follows it.
+
+    Here only the process sleeps that gives signs of life and begins tasks.
+    """
+    other = Project(bare.path.with_name("awake"), bare.lab)
+    shutil.copytree(bare.path, other.path, symlinks=True, ignore=shutil.ignore_patterns(".lab"))
+    tags = ("--tags", "gpu_env")
+    first = subprocess.Popen(
+        [str(NEWEST), "site.yml", "-i", "lab", *tags],
+        cwd=bare.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        wait_for(first, bare.path, FIRST_OF_GPU_ENV)
+        os.kill(first.pid, signal.SIGSTOP)
+        before = len(events(bare.path))
+        second = other.provision("apply", "-i", "lab", *tags)
+        assert second.returncode == 0, second.stdout + second.stderr
+        assert len(events(bare.path)) == before, "it did not sleep"
+        os.kill(first.pid, signal.SIGCONT)
+        output, _nothing = first.communicate(timeout=120)
+    finally:
+        kill_tree(first.pid)
+    assert first.returncode == 2, output
+    assert "this host is no longer held for this run" in " ".join(output.split())
+    later = [event for event in events(bare.path)[before:] if event["event"] == "host_result"]
+    changed = {event["task"] for event in later if event["changed"]}
+    assert changed <= {FIRST_OF_GPU_ENV}
+    failed = [event for event in later if event["status"] == "failed"]
+    assert [event["message"] for event in failed] == [MESSAGE]
+    assert bare.entry(HOST)["status"] == "failed"

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import selectors
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.provision.gpu.plugins.filter import still_held
 from ansible_collections.provision.gpu.plugins.plugin_utils import holders
+from ansible_collections.provision.gpu.plugins.plugin_utils.results import message_of
 
 from tests.collection import IMPORTABLE
 
@@ -53,6 +59,12 @@ for line in sys.stdin:
         given_up = {{"gpu01"}} if "gpu01" in line else set()
         holders.stop(finished="finished" in line, given_up=given_up)
         say("stopped", os.waitpid(busy, 0)[1])
+    elif line.startswith("reboots"):
+        holders.reboots("gpu01")
+    elif line.startswith("lost?"):
+        while len(holders._pipes) > int(line.split()[1]):
+            time.sleep(0.01)
+        say(os.environ[{holders.LOST!r}])
 """
 
 
@@ -124,6 +136,66 @@ def test_a_host_that_was_given_up_is_told_that_its_last_step_was_cut_off(runs: A
     run.say("stop finished without gpu01")
     assert b"done" not in run.hears()
     assert run.line().startswith("stopped")
+
+
+def test_a_host_whose_holder_ends_before_the_run_is_lost(runs: Any) -> None:
+    """As where another run has taken its place."""
+    run = runs()
+    assert run.line().startswith("ready")
+    run.say("lost? 1")
+    assert run.line() == "[]"
+    os.close(run.stdout)
+    run.say("lost? 0")
+    assert run.line() == '["gpu01"]'
+
+
+def test_a_host_that_the_run_reboots_is_not_lost(runs: Any) -> None:
+    run = runs()
+    assert run.line().startswith("ready")
+    run.say("reboots")
+    os.close(run.stdout)
+    run.say("lost? 0")
+    assert run.line() == "[]"
+
+
+def test_a_host_that_is_held_again_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And neither is one whose old connection ends after that."""
+    monkeypatch.setenv(holders.LOST, '["gpu02"]')
+    ours = holders.Holders(lambda _host, _message: None)
+    ours._lost = {"gpu02"}
+
+    def take() -> tuple[int, int]:
+        to_holder, from_holder = os.pipe(), os.pipe()
+        said = json.dumps({"host": "gpu02", "rest": ""}).encode()
+        socket.send_fds(ours._theirs, [said], [to_holder[1], from_holder[0]])
+        with selectors.DefaultSelector() as selector:
+            ours._accept(selector)
+        return max(ours._pipes), from_holder[1]
+
+    first, its_end = take()
+    assert os.environ[holders.LOST] == "[]"
+    take()
+    os.close(its_end)
+    with selectors.DefaultSelector() as selector:
+        selector.register(first, selectors.EVENT_READ)
+        ours._receive(selector, first)
+    assert os.environ[holders.LOST] == "[]"
+    assert len(ours._pipes) == 1
+
+
+def test_no_task_begins_on_a_host_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(holders.LOST, raising=False)
+    assert still_held.still_held("an id", "gpu01") == "an id"
+    monkeypatch.setenv(holders.LOST, '["gpu02"]')
+    assert still_held.still_held("an id", "gpu01") == "an id"
+    with pytest.raises(AnsibleFilterError, match="no longer held for this run"):
+        still_held.still_held("an id", "gpu02")
+
+
+@pytest.mark.parametrize("prefix", ["", "Task failed: Error processing keyword 'environment': "
+                         "The filter plugin 'provision.gpu.still_held' failed: "])  # fmt: skip
+def test_of_a_lost_host_the_sentence_alone_is_reported(prefix: str) -> None:
+    assert message_of({"failed": True, "msg": prefix + still_held.MESSAGE}) == still_held.MESSAGE
 
 
 @pytest.mark.parametrize(
