@@ -102,6 +102,7 @@ def test_a_run_that_slept_and_lost_its_host_begins_nothing_more_there(bare: Proj
         wait_for(first, bare.path, FIRST_OF_GPU_ENV)
         os.kill(first.pid, signal.SIGSTOP)
         before = len(events(bare.path))
+        time.sleep(10)  # until it is missed: before that a second run would be refused
         second = other.provision("apply", "-i", "lab", *tags)
         assert second.returncode == 0, second.stdout + second.stderr
         assert len(events(bare.path)) == before, "it did not sleep"
