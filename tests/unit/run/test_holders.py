@@ -61,6 +61,7 @@ for line in sys.stdin:
         say("stopped", os.waitpid(busy, 0)[1])
     elif line.startswith("reboots"):
         holders.reboots("gpu01")
+        say("noted")
     elif line.startswith("lost?"):
         while len(holders._pipes) > int(line.split()[1]):
             time.sleep(0.01)
@@ -153,6 +154,7 @@ def test_a_host_that_the_run_reboots_is_not_lost(runs: Any) -> None:
     run = runs()
     assert run.line().startswith("ready")
     run.say("reboots")
+    assert run.line() == "noted"
     os.close(run.stdout)
     run.say("lost? 0")
     assert run.line() == "[]"
