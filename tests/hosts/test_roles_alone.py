@@ -55,7 +55,7 @@ def test_role_works_alone(bare: Project, role: str) -> None:
 @roles("nvidia_driver", "cuda")
 def test_holds_are_released_when_holding_is_switched_off(bare: Project, role: str) -> None:
     """A role lets go of its packages, and the second run has nothing to do."""
-    package = {"nvidia_driver": "nvidia-driver", "cuda": "nvidia-cuda-toolkit"}[role]
+    package = {"nvidia_driver": "nvidia-smi", "cuda": "nvidia-cuda-toolkit"}[role]
     held = set(bare.ssh("bare1", "apt-mark showhold").split())
     assert package in held
     write_book(bare, role)
