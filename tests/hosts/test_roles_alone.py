@@ -59,10 +59,10 @@ def test_holds_are_released_when_holding_is_switched_off(bare: Project, role: st
     held = set(bare.ssh("bare1", "apt-mark showhold").split())
     assert package in held
     write_book(bare, role)
-    for expected in ("changed=1", "changed=0"):
+    for _ in range(2):
         done = bare.playbook("-e", json.dumps({f"{role}_hold": False}), book="alone.yml")
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr
-        assert expected in done.stdout, done.stdout[-6000:]
+    assert "changed=0" in done.stdout, done.stdout[-6000:]
     left = set(bare.ssh("bare1", "apt-mark showhold").split())
     # In `make test-all` the driver's are released while CUDA's are still held.
     assert package not in left
