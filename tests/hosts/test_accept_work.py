@@ -61,8 +61,9 @@ def test_a_fault_of_one_card_is_named_by_its_own_check_alone(worker: Project, na
     assert red(entry) == [(check, 1 if of_card else None, state, action)], output
     assert code == 5
     if of_card:
-        (line,) = (line for line in output.splitlines() if line.startswith("  GPU "))
-        assert line.startswith(f"  GPU 1 {uuid} (Tesla T4, ")
+        lines = [line for line in output.splitlines() if line.startswith("  GPU ")]
+        assert len(lines) == 1, output
+        assert lines[0].startswith(f"  GPU 1 {uuid} (Tesla T4, ")
 
 
 def test_a_card_in_use_is_named_and_not_loaded(worker: Project) -> None:
