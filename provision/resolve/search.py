@@ -74,8 +74,8 @@ class Problem:
             ]
             for name in names
         }
-        found = self._extend(names, {}, left, dict.fromkeys(names, frozenset()))
-        return found if isinstance(found, dict) else None
+        result = self._extend(names, {}, left, dict.fromkeys(names, frozenset()))
+        return result if isinstance(result, dict) else None
 
     def _extend(
         self,

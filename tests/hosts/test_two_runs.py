@@ -39,6 +39,22 @@ def events(project: Path) -> list[dict[str, Any]]:
     return found
 
 
+def another(project: Project, name: str) -> Project:
+    """Somebody else's project for the same hosts."""
+    other = Project(project.path.with_name(name), project.lab)
+    shutil.copytree(project.path, other.path, symlinks=True, ignore=shutil.ignore_patterns(".lab"))
+    return other
+
+
+def begin(project: Project, *options: str) -> subprocess.Popen[str]:
+    """A run that goes on beside the test."""
+    return subprocess.Popen(
+        [str(NEWEST), "site.yml", "-i", "lab", *options],
+        cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+
+
 def wait_for(first: subprocess.Popen[str], project: Path, task: str) -> None:
     deadline = time.monotonic() + 600
     while not any(e["event"] == "host_start" and e["task"] == task for e in events(project)):
@@ -48,14 +64,8 @@ def wait_for(first: subprocess.Popen[str], project: Path, task: str) -> None:
 
 
 def test_the_second_run_says_who_is_at_work_and_touches_nothing(bare: Project) -> None:
-    # Another person has a project of their own.
-    other = Project(bare.path.with_name("other"), bare.lab)
-    shutil.copytree(bare.path, other.path, symlinks=True, ignore=shutil.ignore_patterns(".lab"))
-    first = subprocess.Popen(
-        [str(NEWEST), "site.yml", "-i", "lab", *TAGS],
-        cwd=bare.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    other = another(bare, "other")
+    first = begin(bare, *TAGS)
     try:
         wait_for(first, bare.path, AT_WORK)
         second = other.provision("apply", "-i", "lab", *TAGS)
@@ -90,14 +100,9 @@ def test_a_run_that_slept_and_lost_its_host_begins_nothing_more_there(bare: Proj
 
     Here only the process sleeps that gives signs of life and begins tasks.
     """
-    other = Project(bare.path.with_name("awake"), bare.lab)
-    shutil.copytree(bare.path, other.path, symlinks=True, ignore=shutil.ignore_patterns(".lab"))
+    other = another(bare, "awake")
     tags = ("--tags", "gpu_env")
-    first = subprocess.Popen(
-        [str(NEWEST), "site.yml", "-i", "lab", *tags],
-        cwd=bare.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    first = begin(bare, *tags)
     try:
         wait_for(first, bare.path, FIRST_OF_GPU_ENV)
         os.kill(first.pid, signal.SIGSTOP)

@@ -139,25 +139,21 @@ def test_a_host_that_was_given_up_is_told_that_its_last_step_was_cut_off(runs: A
     assert run.line().startswith("stopped")
 
 
-def test_a_host_whose_holder_ends_before_the_run_is_lost(runs: Any) -> None:
-    """As where another run has taken its place."""
+@pytest.mark.parametrize(("reboots", "lost"), [(False, '["gpu01"]'), (True, "[]")])
+def test_a_host_whose_holder_ends_before_the_run_is_lost(
+    runs: Any, reboots: bool, lost: str
+) -> None:
+    """As where another run has taken its place; not where the run itself reboots the host."""
     run = runs()
     assert run.line().startswith("ready")
     run.say("lost? 1")
     assert run.line() == "[]"
+    if reboots:
+        run.say("reboots")
+        assert run.line() == "noted"
     os.close(run.stdout)
     run.say("lost? 0")
-    assert run.line() == '["gpu01"]'
-
-
-def test_a_host_that_the_run_reboots_is_not_lost(runs: Any) -> None:
-    run = runs()
-    assert run.line().startswith("ready")
-    run.say("reboots")
-    assert run.line() == "noted"
-    os.close(run.stdout)
-    run.say("lost? 0")
-    assert run.line() == "[]"
+    assert run.line() == lost
 
 
 def test_a_host_that_is_held_again_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
