@@ -11,7 +11,7 @@ from tests.collection import one_role
 
 # In an order in which none can lean on an earlier one: the driver and CUDA come last.
 # Those that install longest are of `make test-all`; in `make test` test_spine.py shows them.
-SLOW = ("tensorflow", "cuda")
+SLOW = ("tensorflow", "nvidia_driver", "cuda")
 PROOF = {
     "gpu_env": ("cat /etc/profile.d/provision-gpu.sh", "XLA_FLAGS"),
     "cudnn": ("/sbin/ldconfig -p", "libcudnn.so.8"),
@@ -29,13 +29,10 @@ def write_book(project: Project, role: str) -> None:
     (project.path / "alone.yml").write_text(one_role(role), "utf-8")
 
 
-def roles(*names: str) -> pytest.MarkDecorator:
-    """A test per role."""
-    marked = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in names]
-    return pytest.mark.parametrize("role", marked)
-
-
-@roles(*PROOF)
+@pytest.mark.parametrize(
+    "role",
+    [pytest.param(role, marks=pytest.mark.slow if role in SLOW else ()) for role in PROOF],
+)
 def test_role_works_alone(bare: Project, role: str) -> None:
     """Installs, proves, and changes nothing when run again."""
     # The project's inventory names its own cuDNN archive; a role alone is told which version it is.
@@ -52,7 +49,8 @@ def test_role_works_alone(bare: Project, role: str) -> None:
     assert "changed=0" in second.stdout, second.stdout[-6000:]
 
 
-@roles("nvidia_driver", "cuda")
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["nvidia_driver", "cuda"])
 def test_holds_are_released_when_holding_is_switched_off(bare: Project, role: str) -> None:
     """A role lets go of its packages, and the second run has nothing to do."""
     package = {"nvidia_driver": "nvidia-smi", "cuda": "nvidia-cuda-toolkit"}[role]
