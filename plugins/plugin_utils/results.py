@@ -22,6 +22,8 @@ TIMED_OUT = (
 )
 # ansible-core 2.17 says it in its message alone.
 OLD_TIMED_OUT = re.compile(r"action failed to execute in the expected time frame \((\d+)\)")
+# Newer versions of Ansible say where a filter of the collection was asked, before what it says.
+OF_FILTER = re.compile(r"\A.*The filter plugin 'provision\.gpu\.\w+' failed: ", re.S)
 CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@]+@")
 
 
@@ -46,8 +48,7 @@ def message_of(result: dict[str, Any]) -> str:
     if failed_items:
         parts += [message_of(item) for item in failed_items]
     elif result.get("msg"):
-        # Newer versions of Ansible name the filter before what it says.
-        parts.append(str(result["msg"]).rpartition("still_held' failed: ")[2])
+        parts.append(OF_FILTER.sub("", str(result["msg"])))
     stderr = result.get("stderr") or result.get("module_stderr")
     if isinstance(stderr, str) and stderr.strip() and not failed_items:
         parts += stderr.strip().splitlines()[-STDERR_LINES:]

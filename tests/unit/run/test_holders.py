@@ -191,8 +191,10 @@ def test_no_task_begins_on_a_host_that_is_lost(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("prefix", ["", "Task failed: Error processing keyword 'environment': "
-                         "The filter plugin 'provision.gpu.still_held' failed: "])  # fmt: skip
+                         "The filter plugin 'provision.gpu.still_held' failed: ",
+                         "The filter plugin 'provision.gpu.cache_site' failed: "])  # fmt: skip
 def test_of_a_lost_host_the_sentence_alone_is_reported(prefix: str) -> None:
+    """So it is of each filter of the collection, whose sentences are for people."""
     assert message_of({"failed": True, "msg": prefix + still_held.MESSAGE}) == still_held.MESSAGE
 
 
