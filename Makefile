@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
+# pytest can't collect two files of one name together, and some files of tests/hosts have names of others.
+OFF_HOSTS := $(PYTEST) --ignore tests/hosts
 # What begins first and what shares hosts is said in tests/hosts/conftest.py.
 # Three at once, as below for the unit tests: one waits (for a host, a disk, a child), and then the other two
 # have both processors.
@@ -40,12 +42,11 @@ lint-mypy:
 lint-ansible:
 	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.venv/collections ansible-lint --offline --strict
 
-# Those on hosts apart: some have the names of others.
 lint-tests:
-	@said=$$($(PYTEST) --collect-only -qq --ignore tests/hosts 2>&1) || { echo "$$said"; exit 1; }
+	@said=$$($(OFF_HOSTS) --collect-only -qq 2>&1) || { echo "$$said"; exit 1; }
 
 unit: setup ## Tests that need no host
-	$(PYTEST) -q -n 3 --durations=30 -m 'not hosts and not slow' --ignore tests/hosts
+	$(OFF_HOSTS) -q -n 3 --durations=30 -m 'not hosts and not slow'
 
 hosts: setup ## Tests on local hosts over SSH, Molecule and a virtual machine among them
 	@scripts/setup --machines
@@ -53,7 +54,7 @@ hosts: setup ## Tests on local hosts over SSH, Molecule and a virtual machine am
 
 test-all: setup lint unit ## All of `make test` and the slow ones (DKMS build, all damage, all scenarios, every TensorFlow patch, a browser, drivers and kernels on virtual machines)
 	@scripts/setup --browser --machines
-	$(PYTEST) -q -m 'slow and not hosts'
+	$(OFF_HOSTS) -q -m 'slow and not hosts'
 	$(ON_HOSTS) -m 'hosts and not hours'
 
 faults: setup ## Break runs at random moments, cure each by one run, prove it (SEEDS="1 2" COUNT=20 MACHINE=vm)
