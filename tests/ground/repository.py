@@ -82,8 +82,8 @@ def key(name: str, user: str = "cudatools <cudatools@nvidia.test>") -> Key:
     return Key(home, fingerprint, armored, day)
 
 
-# What gpg says of an agent that is just ending.
-_ENDING = (b"agent", b"Connection reset by peer")
+# What gpg says of an agent that is just ending; gpg names the search of the key for the last.
+_ENDING = (b"agent", b"Connection reset by peer", b"keydb_search failed: End of file")
 
 
 def _gpg(home: Path, *arguments: str, stdin: bytes | None = None) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +48,30 @@ def site(tmp_path: Path) -> Iterator[Site]:
     authority = Authority(tmp_path / "tls")
     with WebServer(root, authority, address="127.0.0.1") as web:
         yield Site(root, web, signer, signer)
+
+
+# gpg as it answered in a run of the tests while the agent of the signature before was ending.
+ENDING = """\
+#!/bin/sh
+if mkdir "$0.asked" 2>/dev/null; then
+    echo "gpg: keydb_search failed: End of file" >&2
+    echo "gpg: [stdin]: clear-sign failed: End of file" >&2
+    exit 2
+fi
+exec {gpg} "$@"
+"""
+
+
+def test_gpg_is_asked_again_while_its_agent_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signer = repository.key("3bf863cc")
+    gpg = tmp_path / "gpg"
+    gpg.write_text(ENDING.format(gpg=shutil.which("gpg")))
+    gpg.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert b"BEGIN PGP SIGNED MESSAGE" in signer.clearsign("Suite: focal\n")
+    assert (tmp_path / "gpg.asked").is_dir()
 
 
 def dpkg(*arguments: str) -> str:
