@@ -82,25 +82,34 @@ def key(name: str, user: str = "cudatools <cudatools@nvidia.test>") -> Key:
     return Key(home, fingerprint, armored, day)
 
 
-# What gpg says of an agent that is just ending; gpg names the search of the key for the last.
-_ENDING = (b"agent", b"Connection reset by peer", b"keydb_search failed: End of file")
-
-
 def _gpg(home: Path, *arguments: str, stdin: bytes | None = None) -> bytes:
     argv = ["gpg", "--homedir", str(home), "--batch", "--yes", "--quiet", "--pinentry-mode",
             "loopback", *arguments]  # fmt: skip
-    # No agent may outlive the tests, nor be ended while another process signs with it. One that
-    # ends takes a moment, and refuses the next in it.
+    # No agent may outlive the tests, nor be ended while another process signs with it.
     with locked(home / "agent.lock"):
-        for _ in range(20):
-            done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
-            if done.returncode == 0 or not any(word in done.stderr for word in _ENDING):
-                break
-            time.sleep(0.2)
-        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
+        done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
+        _end_agent(home)
     if done.returncode:
         raise RuntimeError(f"gpg {arguments[0]}: {done.stderr.decode()}")
     return done.stdout
+
+
+def _end_agent(home: Path) -> None:
+    """Ends gpg's agent, and returns when its socket is gone.
+
+    `gpgconf --kill` returns before that, and a gpg that connects in between fails: "Broken pipe",
+    "Connection reset by peer" or "End of file".
+    """
+    gpgconf = ["gpgconf", "--homedir", str(home)]
+    subprocess.run([*gpgconf, "--kill", "all"], check=False)
+    listed = subprocess.run(
+        [*gpgconf, "--list-dirs", "agent-socket"], capture_output=True, text=True, check=True
+    )
+    socket = Path(listed.stdout.strip())
+    end = time.monotonic() + 10
+    # The socket of an agent that was killed stays; the next gpg starts another in its place.
+    while socket.exists() and time.monotonic() < end:
+        time.sleep(0.005)
 
 
 def stanza(package: Path) -> str:
