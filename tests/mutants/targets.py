@@ -48,6 +48,7 @@ OWN_TESTS = {
         "tests/unit/gpu_stack/test_stack_bundle.py",
     ),
     "components/nvidia_driver/method_rules.py": ("tests/unit/driver/test_built_modules.py",),
+    "components/slurm/rules.py": ("tests/unit/slurm/test_slurm_share.py",),
     "host/gpu_models.py": ("tests/unit/gpu_stack/test_stack_gpu_models.py",),
 }
 # Of a bundle's manifest, in bytes and seconds: round numbers that no real one comes near.
@@ -142,7 +143,7 @@ TARGETS = (
     ),
     *(_acceptance(path, *OF_GPUS) for path in ACCEPTANCE),
     # A verdict has what TensorFlow did as well.
-    _acceptance("judge.py", *OF_GPUS, "work_words", "work", "recorded", "runner"),
+    _acceptance("judge.py", *OF_GPUS, "work_words", "work", "recorded", "runner", "judge_numbers"),
     *(
         _acceptance(path, "work_words", "training", "computing", "work", "training_work")
         for path in WORK

@@ -130,6 +130,21 @@ def test_a_line_of_more_than_4096_characters_is_left_out(
     assert tensorflow_rules.conda(context(tmp_path)) == (["/root/.profile"] if seen else [])
 
 
+def test_a_line_without_condas_path_is_false_and_not_none() -> None:
+    """A login file's name is written as often as its text matches."""
+    for line in ("", "# PATH=/opt/anaconda3/bin", "PATH=/usr/bin # mine", "PATH=/usr/bin"):
+        assert tensorflow_rules._has_condas_path(line) is False, line
+
+
+def test_roots_login_files_are_read_as_root_where_no_passwd_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(surroundings, "login_files", lambda *given: asked.append(given[1]) or [])
+    assert tensorflow_rules.conda(context(tmp_path)) == []
+    assert asked == [{"/root": ("root", 0, 0)}]
+
+
 def test_condas_own_script_counts_whatever_is_in_it(tmp_path: Path) -> None:
     tree(tmp_path, {"/etc/profile.d/conda.sh": "true\n"})
     assert tensorflow_rules.conda(context(tmp_path)) == ["/etc/profile.d/conda.sh"]

@@ -124,6 +124,21 @@ def test_the_cuda_that_does_not_know_a_gpu_is_the_locks() -> None:
     assert "of CUDA 11.0 do not know it" in message
 
 
+@pytest.mark.parametrize(
+    ("cuda", "unknown"),
+    [
+        ({"release": "11.7"}, ", and cuDNN and cuBLAS of CUDA 11.7 do not know it"),
+        ({"release": "11.8"}, ""),
+        (None, ""),
+    ],
+)
+def test_cuda_11_8_and_the_wheels_know_hopper(cuda: Any, unknown: str) -> None:
+    facts = {"gpus": [{"device": GPUS["Hopper"]}]}
+    row = {"tensorflow": {"version": "2.14.1"}, "cuda": cuda}
+    ((message, _hint),) = tensorflow_rules.gpu_translated(facts, [], {}, row)
+    assert message.endswith(f"the first run translates for half an hour{unknown}")
+
+
 GPUS = {"Maxwell": "0x13f2", "Hopper": "0x2330", "Blackwell": "0x2b85"}
 
 

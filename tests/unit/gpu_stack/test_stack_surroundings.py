@@ -177,6 +177,32 @@ def test_a_home_is_read_as_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert seen.read_text() == "('ada', 1000, 100)"
 
 
+@pytest.mark.parametrize("name", [".bashrc", ".bash_profile", ".profile", ".zshrc"])
+def test_every_file_of_a_login_is_read(tmp_path: Path, name: str) -> None:
+    there = host(tmp_path, {f"/home/{name}": "conda initialize\n"})
+    assert conda_of(there, "/home") == [f"/home/{name}"]
+
+
+def test_a_home_without_such_files_has_answered(tmp_path: Path) -> None:
+    there = host(tmp_path, {"/d/.bashrc": "conda initialize\n"})
+    assert conda_of(there, "/a", "/b", "/c", "/d") == ["/d/.bashrc"]
+    people = dict.fromkeys(["/a", "/d"], ("ada", 1000, 100))
+    assert surroundings.login_files(there, people, bool) == ["/d/.bashrc"]
+
+
+def test_a_login_file_may_have_any_bytes(tmp_path: Path) -> None:
+    there = host(tmp_path, {"/home/.bashrc": "conda initialize\n"})
+    with (Path(there.root) / "home/.bashrc").open("ab") as file:
+        file.write(b"\xff\n")
+    assert conda_of(there, "/home") == ["/home/.bashrc"]
+
+
+def test_an_answer_of_any_bytes_does_not_end_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads a home does so as its user."""
+    monkeypatch.setattr(surroundings.regular, "apart", lambda *_: b"read \xff .zshrc")
+    assert conda_of(Context(), "/home") == ["/home/.zshrc"]
+
+
 @pytest.mark.parametrize(("before", "seen"), [(65536 - 17, True), (65536, False)])
 def test_the_first_64_kib_of_a_login_file_are_read(tmp_path: Path, before: int, seen: bool) -> None:
     text = "\n" * before + "conda initialize\n"

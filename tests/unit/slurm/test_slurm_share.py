@@ -132,6 +132,26 @@ def test_what_people_have_is_read_only_where_slurm_is_to_give_out_gpus(tmp_path:
     assert rules.gpus_of_people(Context(root=root, options={})) == {}
 
 
+def test_who_has_a_gpu_that_would_be_slurms_is_named_in_order() -> None:
+    facts: dict[str, Any] = {
+        "gpus": [{}, {}],
+        "preflight": {"gpus_of_people": {"zoe": [0], "ada": [0]}},
+        "state": {"gpu_serving": {"models": {"mnist": {"record": {"gpus": [1]}}}}},
+    }
+
+    def named(slurm_gpus: Any) -> list[str]:
+        options = {"slurm_state": "present", "slurm_gpus": slurm_gpus}
+        return [message for message, _ in rules._held_by_others(facts, [], options)]
+
+    assert named("all") == [
+        "GPU 0 would be Slurm's, and ada has it now",
+        "GPU 1 would be Slurm's, and model mnist has it now",
+        "GPU 0 would be Slurm's, and zoe has it now",
+    ]
+    facts["state"] = {}
+    assert named([1]) == []
+
+
 def test_workspaces_get_none_of_slurms_gpus() -> None:
     people = [person("ada", 1), person("bob", 1)]
     assert allocation.allocated(people, UUIDS, {}, of_slurm=[0, 1]) == {"ada": [2], "bob": [3]}

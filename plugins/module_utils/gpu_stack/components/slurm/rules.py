@@ -169,7 +169,7 @@ def _held_by_others(facts: Facts, changes: Changes, options: Options) -> Reasons
     if not is_touched(changes, gpu_workspace.NAME):
         held.update(facts["preflight"].get("gpus_of_people") or {})
     models = facts["state"].get(gpu_serving.NAME, {}).get("models") or {}
-    for name in sorted(set(models) - set(gpu_serving.touched(changes))):
+    for name in set(models) - set(gpu_serving.touched(changes)):
         held["model " + name] = (models[name]["record"] or {}).get("gpus") or []
     of_slurm = share.of_slurm(share.promised(options), len(facts["gpus"]))
     return [
