@@ -132,7 +132,8 @@ def test_a_line_of_more_than_4096_characters_is_left_out(
 
 def test_a_line_without_condas_path_is_false_and_not_none() -> None:
     """A login file's name is written as often as its text matches."""
-    for line in ("", "# PATH=/opt/anaconda3/bin", "PATH=/usr/bin # mine", "PATH=/usr/bin"):
+    comments = ("# PATH=/opt/anaconda3/bin", "PATH=/usr/bin#mine", "PATH=/usr/bin # mine")
+    for line in ("", "PATH=/usr/bin", *comments):
         assert tensorflow_rules._has_condas_path(line) is False, line
 
 

@@ -155,7 +155,7 @@ def conda_of(context: Context, *homes: str) -> list[str]:
 def test_a_home_that_does_not_answer_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(surroundings, "PATIENCE", 0.3)
+    monkeypatch.setattr(surroundings, "PATIENCE", 0.6)
     names = [f"/{name}/.bashrc" for name in ("dead1", "a", "dead2", "b", "dead3", "c")]
     there = Dead(root=str(tree(tmp_path, dict.fromkeys(names, "conda initialize\n"))))
     assert conda_of(there, "/dead1", "/a", "/dead2", "/b") == ["/a/.bashrc", "/b/.bashrc"]
