@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 from pathlib import Path
 from typing import Any
 
@@ -139,11 +139,15 @@ def test_the_homes_of_a_hundred_people_are_asked() -> None:
 
 
 class Dead(Context):
-    """A host whose homes named `dead` never answer."""
+    """A host where who reads a home named `dead` ends without an answer.
+
+    A test that waited for one that never answers would be wrong on a busy machine, where the other
+    homes take as long; regular.apart is tested to give up.
+    """
 
     def read_bytes(self, path: str, size: int | None = None) -> bytes | None:
-        while "/dead" in path:
-            time.sleep(60)
+        if "/dead" in path:
+            os._exit(1)
         return super().read_bytes(path, size)
 
 
@@ -152,10 +156,7 @@ def conda_of(context: Context, *homes: str) -> list[str]:
     return surroundings.login_files(context, people, tensorflow_rules.puts_conda_first)
 
 
-def test_a_home_that_does_not_answer_hides_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(surroundings, "PATIENCE", 0.6)
+def test_a_home_that_does_not_answer_hides_no_other(tmp_path: Path) -> None:
     names = [f"/{name}/.bashrc" for name in ("dead1", "a", "dead2", "b", "dead3", "c")]
     there = Dead(root=str(tree(tmp_path, dict.fromkeys(names, "conda initialize\n"))))
     assert conda_of(there, "/dead1", "/a", "/dead2", "/b") == ["/a/.bashrc", "/b/.bashrc"]
