@@ -144,3 +144,21 @@ def test_cards_that_were_not_there_before_have_their_own_index_each() -> None:
     verdict = judge.judge(facts)
     assert [gpu["index"] for gpu in verdict["gpus"]] == [4, 0, 2, 1]
     assert red(verdict) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        # GPU 1 did not answer before the work, and GPU 2 does not after it.
+        (["GPU-a", None, "GPU-c"], ["GPU-a", "GPU-b", None], [0, 1, 2]),
+        # GPU 2 has moved to 1, and what is in place 2 does not answer: 2 is GPU 2's own.
+        (["GPU-a", "GPU-b", "GPU-c"], ["GPU-a", "GPU-c", None], [0, 2, 3]),
+    ],
+)
+def test_a_card_without_a_uuid_takes_no_other_cards_index(
+    before: list[str | None], after: list[str | None], expected: list[int]
+) -> None:
+    loaded = {str(index): {"uuid": uuid} for index, uuid in enumerate(before)}
+    gpus = [{"index": index, "uuid": uuid} for index, uuid in enumerate(after)]
+    answer = judge._as_loaded({"gpus": gpus, "topology": {}}, loaded)
+    assert [gpu["index"] for gpu in answer["gpus"]] == expected
