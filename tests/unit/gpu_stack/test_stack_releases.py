@@ -117,6 +117,9 @@ def test_a_disk_that_will_do_for_one_release_is_too_small_for_another(
     assert bool(room.disk_full(found, changes, {}, {})) is blocked
 
 
+GPUS = {"Maxwell": "0x13f2", "Hopper": "0x2330", "Blackwell": "0x2b85"}
+
+
 def test_the_cuda_that_does_not_know_a_gpu_is_the_locks() -> None:
     facts = {"gpus": [{"device": "0x2330"}]}
     row = {"tensorflow": {"version": "2.4.4"}, "cuda": {"release": "11.0"}}
@@ -137,9 +140,6 @@ def test_cuda_11_8_and_the_wheels_know_hopper(cuda: Any, unknown: str) -> None:
     row = {"tensorflow": {"version": "2.14.1"}, "cuda": cuda}
     ((message, _hint),) = tensorflow_rules.gpu_translated(facts, [], {}, row)
     assert message.endswith(f"the first run translates for half an hour{unknown}")
-
-
-GPUS = {"Maxwell": "0x13f2", "Hopper": "0x2330", "Blackwell": "0x2b85"}
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_the_homes_of_a_hundred_people_are_asked() -> None:
 
 
 class Dead(Context):
-    """A host where who reads a home named `dead` ends without an answer.
+    """A host on which the process that reads a home named `dead` ends without an answer.
 
     A test that waited for one that never answers would be wrong on a busy machine, where the other
     homes take as long; regular.apart is tested to give up.
