@@ -160,28 +160,35 @@ class Endless:
                     time.sleep(0.05)
 
 
+def test_an_answer_that_is_too_long_is_read_in_part() -> None:
+    endless = Endless(b"HTTP/1.1 200 OK\r\n\r\n", b"[" * 65536)
+    status, text = jupyter.ask(endless.listener.getsockname(), "/")
+    assert (status, text) == (200, "[" * jupyter.SAID)
+    assert obstacles.opened(endless.listener.getsockname(), "token") == 0
+    endless.listener.close()
+
+
 @pytest.mark.parametrize(
-    ("begin", "piece"),
+    "begin",
     [
-        (b"HTTP/1.1 200 OK\r\n", b"X"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", b"[" * 65536),
+        b"HTTP/1.1 200 OK\r\n",
         # Of these http.client gives the socket away.
-        (b"HTTP/1.0 200 OK\r\n\r\n", b"["),
-        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", b"["),
+        b"HTTP/1.0 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
     ],
-    ids=["slow head", "fast body", "slow body of HTTP/1.0", "slow body that closes"],
+    ids=["head", "body of HTTP/1.0", "body that closes"],
 )
-def test_an_answer_that_never_ends_is_cut_off(
-    monkeypatch: pytest.MonkeyPatch, begin: bytes, piece: bytes
+def test_a_slow_answer_that_never_ends_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, begin: bytes
 ) -> None:
-    """Whoever answered a byte now and then held a run of root's for ever."""
-    endless = Endless(begin, piece)
-    port = endless.listener.getsockname()[1]
-    status, text = jupyter.ask(("127.0.0.1", port), "/", patience=0.5)
-    assert status == 200
-    assert len(text) == jupyter.SAID if len(piece) > 1 else len(text) < jupyter.SAID
+    """A server that answered a byte now and then held a run of root's for ever."""
+    endless = Endless(begin, b"[")
+    status, text = jupyter.ask(endless.listener.getsockname(), "/", patience=0.5)
+    # A piece that arrives between the cut and the next read resets the connection: no answer.
+    assert status in (200, None)
+    assert len(text) < jupyter.SAID
     monkeypatch.setattr(obstacles, "ANSWER", 0.5)
-    assert obstacles.opened(("127.0.0.1", port), "token") == 0
+    assert obstacles.opened(endless.listener.getsockname(), "token") == 0
     endless.listener.close()
 
 
